@@ -74,12 +74,12 @@ uint64_t Histogram::cumulative(size_t i) const {
 
 Registry::Instrument& Registry::find_or_add(const std::string& name, const std::string& help,
                                             const char* type, const Labels& labels) {
-  const auto family =
+  auto family =
       std::find_if(families_.begin(), families_.end(), [&](const auto& f) { return f->name == name; });
   if (family == families_.end()) {
-    families_.push_back(std::make_unique<Family>(Family{name, help, type, {}}));
+    family = families_.insert(family, std::make_unique<Family>(Family{name, help, type, {}}));
   }
-  Family& target = family == families_.end() ? *families_.back() : **family;
+  Family& target = **family;
   CHECK_EQ(target.type, std::string(type));
   std::string rendered = render_labels(labels);
   for (const auto& instrument : target.instruments) {
