@@ -104,9 +104,10 @@ struct ClusterConfig {
 };
 
 struct ConfigSources {
-  std::string file;                                              // empty: none
-  std::vector<std::pair<std::string, std::string>> environment;  // all of it; other names are passed over
-  std::vector<std::string> sets;                                 // "section.key=value"
+  std::string file = {};  // empty: defaults alone
+  std::vector<std::pair<std::string, std::string>> environment =
+      {};                              // all of it; other names are passed over
+  std::vector<std::string> sets = {};  // "section.key=value"
 };
 
 // The process's environment in the form ConfigSources wants.
