@@ -22,6 +22,8 @@ enum class PanelLayout : uint8_t {
   kBf16Tiles  // [N/32][K/32][2][16][16] pairs (k, k + 1) of bf16: two AMX tiles of 16 columns, K padded
 };
 
+inline constexpr int64_t kPanelColumns = 32;
+
 // A view of packed weights: it owns nothing. Memory is of the stream's device and aligned to 64 bytes.
 class PackedMatrix {
  public:
@@ -33,18 +35,17 @@ class PackedMatrix {
   static int64_t packed_bytes(int64_t n, int64_t k, DType dtype, Isa isa);
 
   // Packs rows [first_row, first_row + source.rows) of W. Rows may come piecewise and in any order, so that a
-  // fused matrix is packed from unfused tensors. source: host memory, kF32, kBf16 or kF16, cols == k; values
-  // are narrowed to this matrix's dtype if need be.
-  // Whoever packs must cover every row once; rows that are only padding are written by zero_padding().
+  // fused matrix is packed from unfused tensors; disjoint rows may be packed by different threads. source:
+  // host memory, kF32, kBf16 or kF16, cols == k; values are converted to this matrix's dtype. Whoever packs
+  // must cover every row; padding is written along with the row before it.
   void pack_rows(int64_t first_row, const WeightMatrix& source);
-  void zero_padding();
 
   int64_t n() const { return n_; }
   int64_t k() const { return k_; }
   DType dtype() const { return dtype_; }
   PanelLayout layout() const { return layout_; }
   const void* data() const { return data_; }
-  int64_t panels() const { return (n_ + 31) / 32; }
+  int64_t panels() const { return (n_ + kPanelColumns - 1) / kPanelColumns; }
   int64_t panel_bytes() const;
 
  private:

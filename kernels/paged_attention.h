@@ -7,7 +7,7 @@
 // Keys are visited in tiles of 64 positions in rising order with one online-softmax update a tile (Milakov,
 // Gimelshein 2018; Dao et al. 2022), the same operations for a row whether its slice is a prefill chunk or a
 // single token and whatever the block size: results are equal bit for bit. No S x S matrix; nothing beyond a
-// row's position can alter it. Reference: tests/reference/paged_attention_reference.h.
+// row's position can alter it. Reference: tests/reference/attention_reference.h.
 #pragma once
 
 #include <span>

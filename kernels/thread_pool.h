@@ -57,7 +57,7 @@ class ThreadPool {
   void run(ChunkFn fn, void* context, int64_t chunks);
   int64_t work();  // claims and runs chunks until none is left; returns how many
   void wait_for_helpers(uint32_t chunks);
-  void judge(int64_t chunks, int64_t helped, int64_t wait_ns);
+  void judge(int64_t chunks, int64_t helped, int64_t wait_ns, bool enough_time);
   void helper_loop();
   void wake_helpers();
 
