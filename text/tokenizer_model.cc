@@ -1,0 +1,121 @@
+#include "text/tokenizer_model.h"
+
+#include "text/byte_alphabet.h"
+
+namespace penstock {
+namespace {
+
+constexpr TokenId kIdMax = 16'777'215;  // far above any vocabulary; bounds what a file can make us allocate
+
+std::string quoted(std::string_view content) {
+  std::string out("'");
+  return out.append(content).append("'");
+}
+
+}  // namespace
+
+Result<TokenizerModel> TokenizerModel::build(TokenizerParts parts) {
+  TokenizerModel model;
+  RETURN_IF_ERROR(model.add_vocabulary(parts));
+  RETURN_IF_ERROR(model.add_merges(parts));
+  RETURN_IF_ERROR(model.check_coverage(parts));
+  for (const auto* around : {&parts.prefix, &parts.suffix}) {
+    for (const TokenId id : *around) {
+      if (model.token(id) == nullptr) {
+        return fail(Error::kCorrupt,
+                    "post_processor: id " + std::to_string(id) + " is not in the vocabulary");
+      }
+    }
+  }
+  model.added_ = AddedTokens(std::move(parts.added_tokens));
+  model.pre_tokenizer_ = std::move(parts.pre_tokenizer);
+  model.prefix_ = std::move(parts.prefix);
+  model.suffix_ = std::move(parts.suffix);
+  model.bos_ = parts.bos;
+  model.eos_ = parts.eos;
+  return model;
+}
+
+Status TokenizerModel::set_token(const std::string& content, TokenId id, bool special) {
+  if (id < 0 || id > kIdMax) {
+    return fail(Error::kCorrupt, quoted(content) + " has id " + std::to_string(id) + "; ids go from 0 to " +
+                                     std::to_string(kIdMax));
+  }
+  if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
+  Token& token = tokens_[id];
+  // Added tokens are written as they read; where their characters are all in the byte-level alphabet the
+  // reference decodes them by it.
+  token.bytes = alphabet_to_bytes(content).value_or(content);
+  token.known = true;
+  token.special |= special;
+  by_content_[content] = id;
+  return {};
+}
+
+Status TokenizerModel::add_vocabulary(const TokenizerParts& parts) {
+  by_content_.reserve(parts.vocabulary.size() + parts.added_tokens.size());
+  for (const auto& [content, id] : parts.vocabulary) {
+    RETURN_IF_ERROR(set_token(content, id, false).with_context("vocab"));
+    const auto bytes = alphabet_to_bytes(content);
+    if (bytes.has_value() && bytes->size() == 1) merges_.set_byte(static_cast<uint8_t>((*bytes)[0]), id);
+  }
+  for (const AddedToken& added : parts.added_tokens) {
+    RETURN_IF_ERROR(set_token(added.content, added.id, added.special).with_context("added_tokens"));
+  }
+  if (!parts.ignore_merges) return {};
+  for (const auto& [content, id] : parts.vocabulary) {
+    // A special token is reached by its content in a template only, never by a word of the text.
+    if (!tokens_[id].special) whole_words_.emplace(tokens_[id].bytes, id);
+  }
+  return {};
+}
+
+Status TokenizerModel::add_merges(const TokenizerParts& parts) {
+  merges_.reserve(parts.merges.size());
+  for (size_t i = 0; i < parts.merges.size(); ++i) {
+    const auto& [left, right] = parts.merges[i];
+    TokenId ids[3] = {};
+    const std::string contents[3] = {left, right, left + right};
+    for (int k = 0; k < 3; ++k) {
+      const auto id = find(contents[k]);
+      if (!id.has_value()) {
+        return fail(Error::kCorrupt, "merges[" + std::to_string(i) + "]: " + quoted(contents[k]) +
+                                         " is not in the vocabulary");
+      }
+      ids[k] = *id;
+    }
+    merges_.add(ids[0], ids[1], ids[2]);
+  }
+  return {};
+}
+
+// Without an unknown token a byte that has no token is lost, as in the reference; with one it would have to
+// appear.
+Status TokenizerModel::check_coverage(const TokenizerParts& parts) const {
+  if (!parts.unknown_token.has_value()) return {};
+  for (int byte = 0; byte < 256; ++byte) {
+    if (merges_.has_byte(static_cast<uint8_t>(byte))) continue;
+    return fail(Error::kUnsupported,
+                "unk_token " + quoted(*parts.unknown_token) + " with a vocabulary that lacks byte " +
+                    std::to_string(byte) +
+                    "; only byte-level vocabularies that have all 256 bytes may have one");
+  }
+  return {};
+}
+
+std::optional<TokenId> TokenizerModel::find(std::string_view content) const {
+  const auto found = by_content_.find(std::string(content));
+  if (found == by_content_.end()) return std::nullopt;
+  return found->second;
+}
+
+void TokenizerModel::encode_word(std::string_view word, BpeScratch& scratch,
+                                 std::vector<TokenId>& ids) const {
+  if (!whole_words_.empty()) {
+    const auto found = whole_words_.find(std::string(word));
+    if (found != whole_words_.end()) return ids.push_back(found->second);
+  }
+  merges_.encode(word, scratch, ids);
+}
+
+}  // namespace penstock

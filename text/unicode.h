@@ -1,0 +1,21 @@
+// The few questions about code points that tokenizers and templates ask. Pure functions.
+//
+// Case mapping is one code point to one (German sharp s stays), from the C library's UTF-8 locale; ASCII
+// alone where that locale is missing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+bool is_white_space(uint32_t code_point);     // Unicode White_Space
+bool is_python_space(uint32_t code_point);    // str.isspace: White_Space and U+001C to U+001F
+bool is_word_character(uint32_t code_point);  // letters, digits, underscore
+
+uint32_t to_upper(uint32_t code_point);
+uint32_t to_lower(uint32_t code_point);
+bool is_cased(uint32_t code_point);
+
+}  // namespace penstock
