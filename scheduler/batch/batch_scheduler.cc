@@ -66,7 +66,7 @@ void BatchScheduler::handle(const Schedule&) {
   in_flight_ = true;
   const auto samples =
       std::count_if(slices_.begin(), slices_.end(), [](const Slice& s) { return s.wants_sample; });
-  actions_.push_back(RunStep{slices_, step_tokens_, static_cast<int32_t>(samples)});
+  actions_.emplace_back(RunStep{slices_, step_tokens_, static_cast<int32_t>(samples)});
 }
 
 void BatchScheduler::slice_decodes() {
@@ -142,7 +142,7 @@ BatchScheduler::Sequence* BatchScheduler::preemption_victim() const {
 
 void BatchScheduler::preempt(Sequence& sequence) {
   CHECK(!sequence.in_step);
-  actions_.push_back(Preempted{sequence.spec.key, static_cast<int32_t>(sequence.blocks.size())});
+  actions_.emplace_back(Preempted{sequence.spec.key, static_cast<int32_t>(sequence.blocks.size())});
   leave_queues(sequence);
   pool_.move(sequence.blocks, BlockState::kHeld, BlockState::kFree);
   sequence.blocks.clear();
@@ -187,7 +187,7 @@ void BatchScheduler::accept_token(Sequence& sequence, TokenId token, int32_t res
   const auto position = static_cast<int32_t>(sequence.spec.tokens.size());
   sequence.spec.tokens.push_back(token);
   const EndReason reason = judge(sequence);
-  actions_.push_back(Emit{sequence.spec.key, position, token, result_index, reason});
+  actions_.emplace_back(Emit{sequence.spec.key, position, token, result_index, reason});
   if (reason != EndReason::kNone) {
     end(sequence, reason);
   } else if (sequence.kind == SequenceKind::kPrefill) {
@@ -195,7 +195,7 @@ void BatchScheduler::accept_token(Sequence& sequence, TokenId token, int32_t res
     leave_queues(sequence);
     sequence.phase = Phase::kHandoff;
     pool_.move(sequence.blocks, BlockState::kHeld, BlockState::kLeased);
-    actions_.push_back(HandoffReady{sequence.spec.key, position, token});
+    actions_.emplace_back(HandoffReady{sequence.spec.key, position, token});
   }
 }
 
@@ -236,7 +236,7 @@ void BatchScheduler::handle(const Reserve& event) {
   CHECK(pool_.allocate(needed, BlockState::kLeased, sequence.blocks));
   sequence.handoff_open = true;
   ++reserved_;
-  actions_.push_back(ReserveGranted{sequence.spec.key, sequence.blocks});
+  actions_.emplace_back(ReserveGranted{sequence.spec.key, sequence.blocks});
 }
 
 std::optional<RefuseReason> BatchScheduler::why_refused(const SequenceSpec& spec) const {
@@ -263,7 +263,7 @@ BatchScheduler::Sequence& BatchScheduler::insert(SequenceKind kind, const Sequen
 }
 
 void BatchScheduler::refuse(const SequenceSpec& spec, RefuseReason reason) {
-  actions_.push_back(Refused{spec.key, reason, blocks_for(spec.tokens.size()), pool_.free_count()});
+  actions_.emplace_back(Refused{spec.key, reason, blocks_for(spec.tokens.size()), pool_.free_count()});
 }
 
 // ---- Handoffs and ends ------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ void BatchScheduler::end(Sequence& sequence, EndReason reason) {
   const bool leased = sequence.phase == Phase::kReserved || sequence.phase == Phase::kHandoff;
   leave_queues(sequence);
   const bool quarantine = sequence.handoff_open && !(leased && planted(Canary::kFreeLeasedOnAbort));
-  actions_.push_back(Ended{sequence.spec.key, reason, quarantine});
+  actions_.emplace_back(Ended{sequence.spec.key, reason, quarantine});
   if (!sequence.blocks.empty())
     pool_.move(sequence.blocks, leased ? BlockState::kLeased : BlockState::kHeld, BlockState::kQuarantined);
   sequence.phase = Phase::kQuarantined;
@@ -319,7 +319,7 @@ void BatchScheduler::end(Sequence& sequence, EndReason reason) {
 void BatchScheduler::free_and_forget(Sequence& sequence) {
   const SequenceKey key = sequence.spec.key;
   pool_.move(sequence.blocks, BlockState::kQuarantined, BlockState::kFree);
-  actions_.push_back(Freed{key});
+  actions_.emplace_back(Freed{key});
   sequences_.erase(key);
 }
 

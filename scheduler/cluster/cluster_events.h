@@ -12,12 +12,13 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "scheduler/sequence.h"
+#include "topology/cluster_config.h"
 
 namespace penstock::scheduler {
 
-enum class NodeRole : uint8_t { kPrefill, kDecode };
+using penstock::NodeRole;
 
-// What must be equal on all nodes that serve together.
+// What must be equal on all nodes that serve together, context_max excepted.
 struct Capability {
   std::string model;
   WeightVersion weight_version;

@@ -11,20 +11,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/time.h"
 #include "scheduler/cluster/cluster_events.h"
 
 namespace penstock::scheduler {
 
-enum class Disaggregate : uint8_t {
-  kAuto,    // per request, whatever is expected to finish first
-  kAlways,  // prefill and decode on different nodes; without such a pair requests are rejected
-  kNever,   // prefill and decode on the decode node
-};
+// kAuto: per request, whatever is expected to finish first. kAlways: prefill and decode on different nodes,
+// without such a pair requests are rejected. kNever: all on the decode node.
+using penstock::Disaggregate;
 
 struct ClusterPolicy {
   Disaggregate disaggregate = Disaggregate::kAuto;
+  std::string model;             // nodes of another model are refused; empty: the first node decides
   uint64_t seed = 1;             // breaks ties between equal placements
   int32_t queue_len_max = 1024;  // arrivals that wait for a node; replays do not count
   int32_t attempts_max = 8;      // starts of one sequence before it fails
