@@ -13,11 +13,11 @@
 
 #include "base/check.h"
 #include "base/result.h"
+#include "kernels/isa.h"
 
 namespace penstock {
 
-class ThreadPool;      // kernels/thread_pool.h
-enum class Isa : int;  // kernels/isa.h
+class ThreadPool;  // kernels/thread_pool.h
 class Device;
 class Event;
 struct CudaPlugin;  // kernels/cuda_plugin.h
@@ -90,13 +90,18 @@ class Stream {
     return *cuda_;
   }
   void* cuda_handle() const { return cuda_handle_; }
+  // Keeps the first failure of an asynchronous call (nullptr: none) until synchronize() reports it.
+  void note_failure(const char* op, const char* error) {
+    if (error != nullptr && failure_.empty()) failure_ = std::string(op) + ": " + error;
+  }
 
  protected:
   Stream(Device& device, DeviceKind kind) : device_(device), kind_(kind) {}
   ThreadPool* threads_ = nullptr;
-  Isa isa_{};  // kPortable
+  Isa isa_ = Isa::kPortable;
   const CudaPlugin* cuda_ = nullptr;
   void* cuda_handle_ = nullptr;
+  std::string failure_;
 
  private:
   Device& device_;
@@ -112,8 +117,8 @@ class Event {
 };
 
 struct StreamOptions {
-  int threads = 1;         // CPU: workers, the calling thread included
-  std::optional<Isa> isa;  // CPU: forced; else PENSTOCK_ISA, else the best the machine has
+  int threads = 1;                        // CPU: workers, the calling thread included
+  std::optional<Isa> isa = std::nullopt;  // CPU: forced; else PENSTOCK_ISA, else the best the machine has
 };
 
 class Device {

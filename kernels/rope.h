@@ -28,7 +28,7 @@ struct RopeParams {
   int64_t head_dim = 0;  // even
   double theta = 10000;
   int64_t positions_max = 0;  // positions 0 .. positions_max - 1 are in the table
-  std::optional<Llama3RopeScaling> llama3;
+  std::optional<Llama3RopeScaling> llama3 = std::nullopt;
 };
 
 // Cosines and sines of every position, in device memory. Immutable; outlived by its device.
