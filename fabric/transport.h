@@ -66,9 +66,9 @@ enum class MessageType : uint8_t { kHeartbeat = 0, kToReceiver = 1, kToSender = 
 
 // Which lanes a connection uses, as the library chose them.
 struct LaneReport {
-  std::string put;             // transports that carry puts, "posix"; empty: not known yet
-  std::string message;         // transports that carry messages
-  bool shared_memory = false;  // puts may be plain stores into mapped memory; true while unknown
+  std::string put;            // transports that carry puts, "posix"; empty: not known yet
+  std::string message;        // transports that carry messages
+  bool shared_memory = true;  // puts may be plain stores into mapped memory; true while unknown
 };
 
 using Completion = std::function<void(const Status&)>;  // small captures: a transfer posts hundreds

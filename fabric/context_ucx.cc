@@ -1,0 +1,83 @@
+#include "fabric/context_ucx.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace penstock {
+namespace {
+
+struct ConfigDeleter {
+  void operator()(ucp_config_t* config) const { ucp_config_release(config); }
+};
+using Config = std::unique_ptr<ucp_config_t, ConfigDeleter>;
+
+// What the environment says wins; else `value` is set.
+Status set_unless_given(const Config& config, const std::string& name, const std::string& value) {
+  if (std::getenv(("UCX_" + name).c_str()) != nullptr) return {};
+  const ucs_status_t status = ucp_config_modify(config.get(), name.c_str(), value.c_str());
+  if (status != UCS_OK) return ucx_failure("setting UCX_" + name + "=" + value, status);
+  return {};
+}
+
+std::string value_of(const char* variable, const std::string& otherwise) {
+  const char* given = std::getenv(variable);
+  return given == nullptr ? otherwise : given;
+}
+
+bool is_yes(const std::string& value) {
+  return value == "y" || value == "yes" || value == "1" || value == "on";
+}
+
+Result<std::string> supported_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  const std::string version =
+      std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+  if (major != 1 || minor < 13)
+    return fail(Error::kUnsupported, "UCX " + version + ": versions from 1.13 on are supported");
+  return "ucx " + version;
+}
+
+}  // namespace
+
+Failure ucx_failure(const std::string& call, ucs_status_t status) {
+  const bool connection = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_ENDPOINT_TIMEOUT ||
+                          status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_NOT_CONNECTED ||
+                          status == UCS_ERR_REJECTED;
+  if (status == UCS_ERR_CANCELED) return fail(Error::kCancelled, call + ": connection closed");
+  return fail(connection ? Error::kUnavailable : Error::kInternal, call + ": " + ucs_status_string(status));
+}
+
+Result<UcxContextSettings> make_ucx_context(const UcxOptions& options) {
+  UcxContextSettings made;
+  ASSIGN_OR_RETURN(made.library, supported_version());
+  // 1.13 ignores these two in ucp_config_modify, silently; default segments halve the speed of tcp.
+  ::setenv("UCX_TCP_TX_SEG_SIZE", "256k", 0);
+  ::setenv("UCX_TCP_RX_SEG_SIZE", "256k", 0);
+  ucp_config_t* raw_config = nullptr;
+  ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw_config);
+  if (status != UCS_OK) return ucx_failure("ucp_config_read", status);
+  const Config config(raw_config);
+  made.transports = value_of("UCX_TLS", options.transports);
+  // Without it, PEER error handling makes UCX leave shared memory for tcp and say nothing.
+  made.mm_error_handling = is_yes(value_of("UCX_MM_ERROR_HANDLING", "y"));
+  RETURN_IF_ERROR(set_unless_given(config, "TLS", options.transports));
+  RETURN_IF_ERROR(set_unless_given(config, "MM_ERROR_HANDLING", "y"));
+  RETURN_IF_ERROR(set_unless_given(config, "KEEPALIVE_INTERVAL", "100ms"));
+
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "penstock";
+  ucp_context_h context = nullptr;
+  status = ucp_init(&params, config.get(), &context);
+  if (status != UCS_OK) {
+    Failure failure = ucx_failure("ucp_init with UCX_TLS=" + made.transports, status);
+    failure.message += "; `ucx_info -d` lists the transports of this machine";
+    return failure;
+  }
+  made.context.reset(context);
+  return made;
+}
+
+}  // namespace penstock
