@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,6 +20,7 @@
 #include "base/result.h"
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/isa.h"
 #include "kernels/kv_layer.h"
 #include "kernels/tensor.h"
 #include "model/config.h"
@@ -58,6 +60,8 @@ struct ModelOptions {
   int64_t logit_rows_max = 0;  // most logit rows of one forward; 0: rows_max
   int64_t positions_max = 0;   // 0: the model's context; larger than that is an error
   int threads = 1;             // workers for loading
+  // Packed weights suit one instruction set: this one, else the one a default stream would take.
+  std::optional<Isa> isa;
 };
 
 class Model {
