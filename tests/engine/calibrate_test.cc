@@ -1,0 +1,50 @@
+#include "engine/calibrate.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/fake_runner.h"
+
+namespace penstock {
+namespace {
+
+// Each forward pass advances the clock by a millisecond a row.
+class TimedRunner final : public Runner {
+ public:
+  explicit TimedRunner(ManualClock& clock) : clock_(clock) {}
+  Status run(const ForwardBatch& batch, LayerCallback) override {
+    clock_.advance(Duration::from_ms(static_cast<int64_t>(batch.tokens.size())));
+    for (const SequenceSlice& s : batch.sequences) {
+      for (const uint32_t block : s.block_table) EXPECT_LT(block, 6u);
+      EXPECT_GE(static_cast<int64_t>(s.block_table.size()) * 16, s.first_position + s.rows);
+    }
+    return {};
+  }
+  std::span<const float> logits(int64_t) const override { return {}; }
+  Isa isa() const override { return Isa::kPortable; }
+  int32_t layers() const override { return 1; }
+
+ private:
+  ManualClock& clock_;
+};
+
+TEST(Calibrate, MeasuresTokensPerSecondWithinThePool) {
+  ManualClock clock;
+  TimedRunner runner(clock);
+  CalibrationPlan plan;
+  plan.block_tokens = 16;
+  plan.pool_blocks = 6;
+  const auto measured = calibrate(runner, clock, plan);
+  ASSERT_TRUE(measured.ok());
+  EXPECT_DOUBLE_EQ(measured->prefill_tokens_per_s, 1000);
+  EXPECT_DOUBLE_EQ(measured->decode_b1_tokens_per_s, 1000);
+  EXPECT_DOUBLE_EQ(measured->decode_bmax_tokens_per_s, 1000);
+}
+
+TEST(Calibrate, NeedsABlock) {
+  ManualClock clock;
+  TimedRunner runner(clock);
+  EXPECT_EQ(calibrate(runner, clock, {}).code(), Error::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace penstock
