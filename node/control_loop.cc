@@ -1,0 +1,235 @@
+#include "node/control_loop.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "node/sequence_codec.h"
+
+namespace penstock {
+namespace {
+
+constexpr Duration kRegisterRetry = Duration::from_ms(500);
+
+// Hellos are checked when they are decoded; anything goes here.
+const char* accept_any(std::string_view) { return nullptr; }
+
+}  // namespace
+
+ControlLoop::ControlLoop(ControlOptions options, NodePorts& ports, const Clock& clock, Logger log)
+    : options_(std::move(options)), ports_(ports), clock_(clock), log_(std::move(log)) {}
+
+ControlLoop::~ControlLoop() = default;
+
+Status ControlLoop::run(int signal_fd) {
+  RETURN_IF_ERROR(open());
+  while (fatal_.ok()) {
+    poll_once(signal_fd);
+    const TimePoint now = clock_.now();
+    receive_from_router();
+    receive_hellos();
+    receive_hello_answers();
+    receive_messages();
+    say_hello(now);
+    tick_router(now);
+    if (signals_ > 1 || (signals_ == 1 && (idle() || now >= drain_deadline_))) break;
+  }
+  return fatal_;
+}
+
+Status ControlLoop::open() {
+  identity_ = wire::node_identity(options_.registration.name, options_.registration.incarnation);
+  auto server = wire::PeerServer::bind(context_, options_.listen_host, "", accept_any, options_.channel);
+  if (!server.ok()) return server.failure();
+  server_ = std::move(*server);
+  options_.registration.peer_address = server_->endpoint();
+  auto router = wire::NodeChannel::dial(context_, options_.router_endpoint, identity_, options_.channel);
+  if (!router.ok()) return router.failure();
+  router_ = std::move(*router);
+  log_.info("node started", "router", options_.router_endpoint, "peers", server_->endpoint());
+  register_due_ = clock_.now();
+  return {};
+}
+
+// Sleeps until something is readable or the next timer is due.
+void ControlLoop::poll_once(int signal_fd) {
+  std::vector<pollfd> fds = {{signal_fd, POLLIN, 0},
+                             {ports_.control.fd(), POLLIN, 0},
+                             {router_->fd(), POLLIN, 0},
+                             {server_->fd(), POLLIN, 0}};
+  TimePoint due = registered_ ? std::min(frame_due_, heard_ + options_.dead_after) : register_due_;
+  for (const auto& [identity, peer] : peers_) {
+    if (peer.dialled == nullptr) continue;
+    fds.push_back({peer.dialled->fd(), POLLIN, 0});
+    due = std::min(due, peer.hello_due);
+  }
+  const Duration left = due - clock_.now();
+  const int timeout_ms = left.us <= 0 ? 0 : static_cast<int>(std::min<int64_t>((left.us + 999) / 1000, 500));
+  ::poll(fds.data(), fds.size(), timeout_ms);
+  signalfd_siginfo info;
+  while (::read(signal_fd, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) on_signal();
+}
+
+// Drains: the router is told to send nothing new, and what runs here goes on.
+void ControlLoop::on_signal() {
+  ++signals_;
+  if (signals_ > 1) return;
+  log_.info("draining, a second signal ends at once");
+  drain_deadline_ = clock_.now() + options_.drain_timeout;
+  frame_.add(event_of(wire::DrainingT{}));
+}
+
+// ---- Router ----
+
+void ControlLoop::receive_from_router() {
+  std::vector<std::unique_ptr<wire::ControlT>> received;
+  while (router_->receive(received)) {
+  }
+  for (const auto& message : received) {
+    heard_ = clock_.now();
+    if (Status status = handle(*message); !status.ok()) fatal_ = std::move(status);
+  }
+  for (const wire::DroppedFrame& dropped : router_->take_dropped()) {
+    log_.warn("frame from the router dropped", "reason", dropped.reason);
+  }
+}
+
+Status ControlLoop::handle(wire::ControlT& message) {
+  switch (message.body.type) {
+    case wire::Body::Registered:
+      return on_registered(*message.body.AsRegistered());
+    case wire::Body::Peers:
+      on_peers(*message.body.AsPeers());
+      break;
+    case wire::Body::Start:
+      on_start(*message.body.AsStart());
+      break;
+    case wire::Body::Abort: {
+      const wire::AbortT& abort = *message.body.AsAbort();
+      ports_.engine.post(AbortRequest{{SequenceId(abort.sequence), Epoch(abort.epoch)}});
+      break;
+    }
+    case wire::Body::Drain:
+      if (signals_ == 0) on_signal();
+      break;
+    case wire::Body::Heartbeat:
+      break;
+    default:
+      log_.warn("unexpected message from the router");
+      break;
+  }
+  return {};
+}
+
+Status ControlLoop::on_registered(const wire::RegisteredT& answer) {
+  if (!answer.accepted) {
+    if (answer.final) {
+      return fail(Error::kIncompatible,
+                  "the router at " + options_.router_endpoint + " refused this node: " + answer.reason);
+    }
+    lose_router(answer.reason.c_str());
+    return {};
+  }
+  log_.info("registered", "node", answer.node_id);
+  registered_ = true;
+  if (answer.heartbeat_ms > 0) options_.heartbeat_period = Duration::from_ms(answer.heartbeat_ms);
+  if (answer.dead_after_ms > 0) options_.dead_after = Duration::from_ms(answer.dead_after_ms);
+  frame_due_ = clock_.now();
+  return {};
+}
+
+void ControlLoop::on_peers(const wire::PeersT& message) {
+  std::map<PeerIdentity, Peer> kept;
+  for (const auto& told : message.peers) {
+    const PeerIdentity identity = wire::node_identity(told->name, told->incarnation);
+    const auto known = peers_.find(identity);
+    Peer& peer = kept[identity];
+    if (known != peers_.end()) peer = std::move(known->second);
+    peer.node_id = told->node_id;
+    peer.address = told->peer_address;
+  }
+  for (const auto& [identity, peer] : peers_) {
+    // The router may have lost a node that still lives; only the side that dialled gives the connection up.
+    if (kept.contains(identity) || !dials()) continue;
+    if (peer.connected) ports_.transfer.post(ForgetPeer{identity});
+    pairs_.erase(identity);
+  }
+  peers_ = std::move(kept);
+  for (const auto& [identity, pair] : pairs_) report_pair(pair);
+}
+
+void ControlLoop::on_start(const wire::StartT& start) {
+  auto request = start_request_of(start, static_cast<int32_t>(options_.registration.capability->vocab));
+  if (request.ok()) {
+    for (const auto& [identity, peer] : peers_) {
+      if (peer.node_id == start.decode_node && peer.node_id != 0) request->decode_peer = identity;
+    }
+    ports_.engine.post(std::move(*request));
+    return;
+  }
+  wire::SequenceFailedT failed;
+  failed.sequence = start.sequence;
+  failed.epoch = start.epoch;
+  failed.code = wire::ErrorCode::InvalidArgument;
+  failed.message = request.message();
+  frame_.add(event_of(std::move(failed)));
+}
+
+void ControlLoop::register_now() {
+  frame_.restart();
+  wire::RegisterT registration = options_.registration;
+  const Status sent = router_->send(wire::control_of(std::move(registration)));
+  register_due_ = clock_.now() + kRegisterRetry;
+  if (!sent.ok()) log_.debug("router not reachable yet", "reason", sent.message());
+}
+
+void ControlLoop::lose_router(const char* why) {
+  log_.warn("router lost, its requests are aborted", "reason", why);
+  registered_ = false;
+  ports_.engine.post(AbortAll{});
+  if (const Status status = router_->redial(); !status.ok()) log_.error("redial", "reason", status.message());
+  register_due_ = clock_.now();
+}
+
+void ControlLoop::tick_router(TimePoint now) {
+  if (registered_ && now - heard_ > options_.dead_after) lose_router("no heartbeat");
+  if (!registered_) {
+    if (now >= register_due_) register_now();
+    return;
+  }
+  if (frame_.has_news() || now >= frame_due_) send_frame();
+}
+
+void ControlLoop::send_frame() {
+  const Status sent = router_->send(wire::control_of(frame_.take()));
+  frame_due_ = clock_.now() + options_.heartbeat_period;
+  if (!sent.ok()) lose_router(sent.message().c_str());  // a gap in the numbers: the router could not go on
+}
+
+// ---- Other threads ----
+
+void ControlLoop::receive_messages() {
+  ports_.control.take(messages_);
+  for (ControlMessage& message : messages_) {
+    if (auto* report = std::get_if<StepReport>(&message)) {
+      frame_.add(std::move(*report));
+    } else if (auto* event = std::get_if<NodeEvent>(&message)) {
+      frame_.add(std::move(event->event));
+    } else if (const auto* ready = std::get_if<PairReady>(&message)) {
+      on_pair_ready(*ready);
+    } else {
+      on_pair_broken(std::get<PairBroken>(message));
+    }
+  }
+}
+
+bool ControlLoop::idle() const {
+  const scheduler::BatchLoad& load = frame_.load();
+  return load.running == 0 && load.waiting == 0 && load.reserved == 0 && load.blocks_leased == 0 &&
+         !frame_.has_news();
+}
+
+}  // namespace penstock

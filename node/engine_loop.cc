@@ -1,0 +1,25 @@
+#include "node/engine_loop.h"
+
+#include <poll.h>
+
+#include <vector>
+
+namespace penstock {
+
+void run_engine_loop(Engine& engine, EngineSide& side, NodePorts& ports, const std::atomic<bool>& stop) {
+  std::vector<EngineMessage> messages;
+  bool ran = true;
+  side.flush();
+  while (!stop.load()) {
+    if (!ran) {
+      pollfd waiting{ports.engine.fd(), POLLIN, 0};
+      ::poll(&waiting, 1, -1);
+    }
+    ports.engine.take(messages);
+    for (EngineMessage& message : messages) side.handle(std::move(message));
+    ran = engine.run_step();
+    side.flush();
+  }
+}
+
+}  // namespace penstock

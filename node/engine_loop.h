@@ -1,0 +1,14 @@
+// EngineLoop: the engine thread's loop: messages, one step, again; asleep when there is neither.
+#pragma once
+
+#include <atomic>
+
+#include "engine/engine.h"
+#include "node/engine_side.h"
+
+namespace penstock {
+
+// Runs until `stop` is set and the inbox was nudged. Called on the engine thread.
+void run_engine_loop(Engine& engine, EngineSide& side, NodePorts& ports, const std::atomic<bool>& stop);
+
+}  // namespace penstock
