@@ -131,6 +131,9 @@ class Transport {
   // The peer's TransportIdentity::instance; equal for two connections to the same life of a process.
   virtual uint64_t instance_of(PeerId peer) const = 0;
 
+  // The live connection to an instance; PeerId() when there is none.
+  virtual PeerId connection_to(uint64_t instance) const = 0;
+
   virtual LaneReport lanes(PeerId peer) const = 0;
 
   // Moves communication forward and runs completions, messages and failures. True: something happened, call

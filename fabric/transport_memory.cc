@@ -34,6 +34,7 @@ class MemoryTransport final : public Transport {
     const auto found = connections_.find(peer);
     return found == connections_.end() ? 0 : found->second.instance;
   }
+  PeerId connection_to(uint64_t instance) const override;
   LaneReport lanes(PeerId) const override { return {"memory", "memory", !network_.options_.network_lanes}; }
   bool progress() override;
   int event_fd() const override { return -1; }
@@ -64,7 +65,6 @@ class MemoryTransport final : public Transport {
     const auto found = connections_.find(peer);
     return found == connections_.end() || !found->second.open ? nullptr : &found->second;
   }
-  PeerId open_connection_to(uint64_t instance) const;
   void put_ended(PeerId peer, uint64_t put_number, const Completion& done, const Status& status);
   void cancel(Connection& connection, const Failure& why);
   void peer_exited(uint64_t instance);
@@ -89,7 +89,7 @@ Result<LocalMemory> MemoryTransport::allocate(size_t bytes) {
 Result<PeerId> MemoryTransport::connect(const PeerAddress& peer) {
   RETURN_IF_ERROR(check_compatible(address_.identity, peer.identity));
   const uint64_t instance = peer.identity.instance;
-  if (open_connection_to(instance) != PeerId())
+  if (connection_to(instance) != PeerId())
     return fail(Error::kInvalidArgument, "connected to this process already");
   if (network_.find(instance) == nullptr) return fail(Error::kUnavailable, "the process has exited");
   const PeerId id(++last_peer_);
@@ -97,7 +97,7 @@ Result<PeerId> MemoryTransport::connect(const PeerAddress& peer) {
   return id;
 }
 
-PeerId MemoryTransport::open_connection_to(uint64_t instance) const {
+PeerId MemoryTransport::connection_to(uint64_t instance) const {
   for (const auto& [id, connection] : connections_) {
     if (connection.open && connection.instance == instance) return id;
   }
@@ -207,7 +207,7 @@ bool MemoryTransport::may_write(PeerId peer) const {
 }
 
 void MemoryTransport::peer_exited(uint64_t instance) {
-  const PeerId peer = open_connection_to(instance);
+  const PeerId peer = connection_to(instance);
   if (peer == PeerId()) return;
   cancel(connections_.at(peer), fail(Error::kUnavailable, "the peer's process has exited"));
   failed_.push_back(peer);
@@ -221,7 +221,7 @@ bool MemoryTransport::progress() {
   std::vector<Received> received;
   received.swap(received_);
   for (const Received& message : received) {
-    const PeerId peer = open_connection_to(message.from);
+    const PeerId peer = connection_to(message.from);
     const MessageHandler& handler = handlers_[static_cast<size_t>(message.type)];
     if (peer != PeerId() && handler) handler(peer, std::as_bytes(std::span(message.body)));
   }
@@ -291,8 +291,7 @@ void MemoryNetwork::land(InFlight item) {
     return;
   }
   Status status;
-  const bool refused =
-      options_.network_lanes && to != nullptr && to->open_connection_to(item.from) == PeerId();
+  const bool refused = options_.network_lanes && to != nullptr && to->connection_to(item.from) == PeerId();
   if (rng_.uniform() < options_.fail_put || refused) {
     status = fail(Error::kUnavailable, "a lane has failed");
   } else if (to != nullptr) {

@@ -90,6 +90,10 @@ class UcxTransport final : public Transport {
   void close(PeerId peer) override;
   bool may_write(PeerId peer) const override;
   uint64_t instance_of(PeerId peer) const override;
+  PeerId connection_to(uint64_t instance) const override {
+    const auto found = open_by_instance_.find(instance);
+    return found == open_by_instance_.end() ? PeerId() : found->second;
+  }
   LaneReport lanes(PeerId peer) const override;
   bool progress() override;
   int event_fd() const override { return epoll_.get(); }

@@ -14,9 +14,7 @@
 // After kCommitted the blocks are the caller's, and P writes no more.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -75,9 +73,8 @@ class HandoffReceiver {
   size_t quarantined_blocks() const;  // failed and not released
 
  private:
-  struct Transfer;
-  std::map<HandoffKey, std::unique_ptr<Transfer>> transfers_;
-  std::unique_ptr<class ReceiverProtocol> protocol_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace penstock

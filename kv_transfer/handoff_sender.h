@@ -12,10 +12,7 @@
 //     nor change them. It comes with kCommitted, and after kFailed when posted puts have ended.
 #pragma once
 
-#include <deque>
-#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -79,15 +76,12 @@ class HandoffSender {
 
   std::vector<SenderEvent> take_events();
 
-  size_t active() const { return transfers_.size(); }
+  size_t active() const;                           // reserved and not yet released
   uint64_t bytes_completed(HandoffKey key) const;  // flushed so far; 0 when unknown
 
  private:
-  struct Transfer;
-  struct Inbound;
-  friend class SenderProtocol;  // handoff_sender.cc: the states
-  std::map<HandoffKey, std::unique_ptr<Transfer>> transfers_;
-  std::unique_ptr<class SenderProtocol> protocol_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace penstock
