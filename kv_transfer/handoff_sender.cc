@@ -297,7 +297,7 @@ void HandoffSender::State::on_offer(TimePoint now, Outgoing& transfer, const msg
 
 void HandoffSender::State::on_ack(TimePoint now, Outgoing& transfer) {
   // Not idle after the flush would be a bug of the library; STATUS brings the ACK again.
-  if (transfer.phase != Phase::kCommitting || (!transfer.writer->idle() && !CANARY(kCommitUnflushed))) return;
+  if (transfer.phase != Phase::kCommitting || !transfer.writer->idle()) return;
   FAULT_POINT("kv.ack_received");
   report(SenderEvent::Kind::kCommitted, transfer);
   events.back().stats = {transfer.writer->bytes_total(), transfer.all_flushed - transfer.first_post,
