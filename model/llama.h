@@ -61,7 +61,7 @@ struct ModelOptions {
   int64_t positions_max = 0;   // 0: the model's context; larger than that is an error
   int threads = 1;             // workers for loading
   // Packed weights suit one instruction set: this one, else the one a default stream would take.
-  std::optional<Isa> isa;
+  std::optional<Isa> isa = std::nullopt;
 };
 
 class Model {
