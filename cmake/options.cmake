@@ -8,6 +8,8 @@ option(PENSTOCK_FAULT_POINTS "Compile the fault points that tests arm (never in 
 add_compile_options(-Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                     $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond>
                     $<$<CXX_COMPILER_ID:GNU>:-Wlogical-op>)
+# g++ 12 sees impossible overlaps in `"text" + string` (GCC bug 105651) and uninitialised std::string inside Result.
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 # The baseline is x86-64-v2; wider instructions live in files that set their own flags and are chosen at run time.
 add_compile_options(-fno-math-errno -ffp-contract=off)
 
