@@ -75,8 +75,7 @@ __device__ inline void softmax_tile(int heads, Shared& shared) {
     const float weight_a = expf(a - highest), weight_b = expf(b - highest);
     shared.scores[h][lane] = weight_a;
     shared.scores[h][lane + 32] = weight_b;
-    const float tile_sum = warp_sum(weight_a + weight_b);
-    __syncwarp();  // every lane has read `before`
+    const float tile_sum = warp_sum(weight_a + weight_b);  // needs every lane's `before`: none reads it later
     if (lane == 0) {
       const float correction = expf(before - highest);
       shared.correction[h] = correction;

@@ -183,11 +183,11 @@ void complete_exchange(size_t warp_begin, uint32_t mask) {
   }
 }
 
-bool release_warp_exchanges() {
+bool release_warp_exchanges(size_t warp_begin) {
   bool released = false;
-  for (size_t i = 0; i < machine.threads.size(); ++i) {
+  const size_t end = std::min(warp_begin + kWarp, machine.threads.size());
+  for (size_t i = warp_begin; i < end; ++i) {
     const Thread& waiting = machine.threads[i];
-    const size_t warp_begin = i / kWarp * kWarp;
     if (waiting.state != State::kInExchange || !exchange_is_complete(warp_begin, waiting)) continue;
     complete_exchange(warp_begin, waiting.mask);
     released = true;
@@ -224,21 +224,30 @@ void resume(int index) {
   penstock_switch_fiber(&machine.scheduler, machine.threads[index].context);
 }
 
+// Runs a warp alone until each of its threads waits for the block or is done: a barrier that is missing
+// between warps then lets one run far ahead of the others.
+void run_warp(size_t begin) {
+  const size_t count = std::min<size_t>(kWarp, machine.threads.size() - begin);
+  do {
+    for (size_t i = 0; i < count && machine.error.empty(); ++i) {
+      const size_t index = begin + (machine.reverse ? count - 1 - i : i);
+      if (machine.threads[index].state == State::kReady) resume(static_cast<int>(index));
+    }
+  } while (machine.error.empty() && release_warp_exchanges(begin));
+}
+
 void run_block() {
-  const int count = static_cast<int>(machine.threads.size());
+  const size_t count = machine.threads.size(), warps = (count + kWarp - 1) / kWarp;
   poison_shared();
-  for (int i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     machine.threads[i] = Thread{};
-    uint8_t* stack = static_cast<uint8_t*>(machine.stacks) + static_cast<size_t>(i) * kFiberStackBytes;
+    uint8_t* stack = static_cast<uint8_t*>(machine.stacks) + i * kFiberStackBytes;
     machine.threads[i].context = prepare_fiber(stack, kFiberStackBytes, fiber_main);
   }
   while (machine.error.empty()) {
-    for (int i = 0; i < count && machine.error.empty(); ++i) {
-      const int index = machine.reverse ? count - 1 - i : i;
-      if (machine.threads[index].state == State::kReady) resume(index);
-    }
+    for (size_t i = 0; i < warps; ++i) run_warp((machine.reverse ? warps - 1 - i : i) * kWarp);
     if (std::ranges::all_of(machine.threads, [](const Thread& t) { return t.state == State::kDone; })) break;
-    if (machine.error.empty() && !release_warp_exchanges() && !release_block_barrier()) {
+    if (machine.error.empty() && !release_block_barrier()) {
       machine.error = block_name() + "divergent barrier: " + describe_threads();
     }
   }

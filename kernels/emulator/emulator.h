@@ -5,9 +5,9 @@
 // threads and the source lines: barriers and warp exchanges that not all threads reach (a thread that has
 // returned counts as missing), exchanges with lanes outside the mask, accesses beyond the dynamic shared
 // memory. What it makes visible in the results: shared memory that is read before it is written (NaN at the
-// start of each block) and a missing barrier (threads run one after the other, in rising or, by
-// set_reverse_order(), in falling order). What it cannot show: timing, memory coalescing, races between
-// blocks. The language covered is what our kernels use; add what a new kernel needs.
+// start of each block) and a missing barrier (warps run one after the other, and so do the threads of a warp,
+// in rising or, by set_reverse_order(), in falling order). What it cannot show: timing, memory coalescing,
+// races between blocks. The language covered is what our kernels use; add what a new kernel needs.
 //
 // Single-threaded: one launch at a time in a process. Only tests link it.
 #pragma once

@@ -1,9 +1,10 @@
-// The CUDA kernels through the plugin, against the references that the CPU ops meet. Run three times:
-// emulated, emulated backwards, and (label gpu) on a real device; PENSTOCK_CUDA_PLUGIN says which.
+// The CUDA kernels through the plugin, against the references that the CPU ops meet. Built three times:
+// emulated, emulated backwards, and (label gpu) for a real device; PENSTOCK_TEST_PLUGIN says which.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "kernels/cuda_plugin.h"
@@ -22,6 +23,8 @@ namespace {
 class CudaOpsTest : public testing::Test {
  protected:
   void SetUp() override {
+    ::setenv("PENSTOCK_CUDA_PLUGIN", PENSTOCK_TEST_PLUGIN, 1);
+    ::setenv("PENSTOCK_EMULATOR_ORDER", PENSTOCK_TEST_ORDER, 1);
     auto device = make_cuda_device(0);
     ASSERT_TRUE(device.ok()) << device.message();
     device_ = std::move(*device);

@@ -76,6 +76,28 @@ TEST(Emulator, EachOrderShowsItsHalfOfTheMissingBarriers) {
   emulator::set_reverse_order(false);
 }
 
+// Rounds that share a buffer; without the second barrier a warp overwrites what another still has to read.
+__global__ void rounds_kernel(float* mistakes, bool second_barrier) {
+  float* shared = PENSTOCK_SHARED(float);
+  for (int round = 0; round < 3; ++round) {
+    const float mine = warp_max(static_cast<float>(round));  // a warp exchange between the rounds
+    shared[threadIdx.x] = mine;
+    __syncthreads();
+    if (shared[(threadIdx.x + 32) % kThreads] != mine) mistakes[threadIdx.x] += 1;
+    if (second_barrier) __syncthreads();
+  }
+}
+
+TEST_P(EmulatorTest, AWarpRunsAheadOfTheOthers) {
+  for (const bool second_barrier : {true, false}) {
+    std::vector<float> mistakes(kThreads);
+    EXPECT_EQ(error_of(PENSTOCK_LAUNCH(rounds_kernel, dim3(1), dim3(kThreads), kThreads * 4, nullptr,
+                                       mistakes.data(), second_barrier)),
+              "");
+    EXPECT_EQ(mistakes == std::vector<float>(kThreads), second_barrier);
+  }
+}
+
 __global__ void divergent_kernel(int kind) {
   if (kind == 0) {
     if (threadIdx.x < 16) {
