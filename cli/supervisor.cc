@@ -12,6 +12,7 @@
 namespace penstock::cli {
 namespace {
 
+constexpr Duration kSameSignal = Duration::from_ms(300);
 constexpr Duration kPoll = Duration::from_ms(50);
 constexpr Duration kNodesStopMax = Duration::from_ms(10000);
 constexpr Duration kCommandStopMax = Duration::from_ms(2000);
@@ -149,6 +150,10 @@ int Supervisor::wait_signal(Duration longest) {
   signalfd_siginfo info;
   if (::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return 0;
   const int signal = static_cast<int>(info.ssi_signo);
+  const TimePoint now = clock_.now();
+  // One Ctrl-C may arrive twice, from the terminal and from a wrapper such as timeout or sudo.
+  if (signal_ != 0 && now - signalled_at_ < kSameSignal) return 0;
+  signalled_at_ = now;
   progress_ << ::strsignal(signal) << ": stopping" << (signal_ == 0 ? "" : " at once") << std::endl;
   if (signal_ == 0) signal_ = signal;
   return signal;

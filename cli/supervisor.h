@@ -69,6 +69,7 @@ class Supervisor {
   std::vector<std::unique_ptr<ChildProcess>> children_;  // the router first
   std::vector<const ChildProcess*> reported_;
   int signal_ = 0;  // the first that came
+  TimePoint signalled_at_;
 };
 
 }  // namespace penstock::cli

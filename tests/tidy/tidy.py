@@ -138,6 +138,8 @@ def check_names(tree):
         if Path(path).suffix in CPP | {".py", ".sh", ".fbs"} and not house.SOURCE_NAME.match(name):
             tree.add(path, 1, "naming", "file names are snake_case")
     for path in tree.cpp():
+        if path.startswith("kernels/emulator/"):
+            continue  # it gives CUDA's own names to g++
         code = source.blank_comments_and_strings(tree.text[path]).splitlines()
         for number, text in enumerate(code, 1):
             match = re.match(r"\s*(?:enum\s+)?(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+)\s*(?:final\s*)?(?::(?!:)|\{)",
@@ -177,6 +179,8 @@ def check_registered(tree):
         if path.startswith("tests/"):
             text += tree.text.get("cmake/room.cmake", "")  # names tests/link/link_main.cc for every room
             relative = relative if folder != Path("tests") else path
+        elif path.startswith("kernels/emulator/"):
+            text += tree.text.get("tests/kernels/CMakeLists.txt", "")  # only tests link it
         if not re.search(r"(?<![\w])" + re.escape(relative) + r"(?![\w.])", text):
             tree.add(path, 1, "registered", f"is in no target of {cmake}")
 
@@ -190,6 +194,16 @@ def check_words(tree):
                 tree.add(path, number, "unfinished", "unfinished or skipped, by its own words")
             if house.MACHINE_PATH.search(line):
                 tree.add(path, number, "path", "a path of one machine")
+
+
+def check_documents(tree):
+    """Files that README.md and ARCHITECTURE.md name exist."""
+    present = set(tree.files)
+    for path in ("README.md", "ARCHITECTURE.md"):
+        for number, line in enumerate(tree.text.get(path, "").splitlines(), 1):
+            for name in re.findall(r"`([\w.]+(?:/[\w.]+)+)`|\]\(([\w./]+)\)", line):
+                if "".join(name).removeprefix("./") not in present:
+                    tree.add(path, number, "documents", f"{''.join(name)} does not exist")
 
 
 def check_golden(tree):
@@ -219,7 +233,7 @@ def check_format(tree):
 
 
 CHECKS = [check_layering, check_vendors, check_purity, check_lengths, check_names, check_headers,
-          check_registered, check_words, check_golden, check_format]
+          check_registered, check_words, check_documents, check_golden, check_format]
 
 
 def findings_of(root, checks=None):

@@ -112,6 +112,10 @@ class PlantedBreaches(unittest.TestCase):
         self.expect({"tests/base/a_test.cc": "// GTEST_" "SKIP()\n"}, "tests/base/a_test.cc:1: unfinished")
         self.expect({"base/a.cc": 'auto a = "/ro' 'ot/x";\n'}, "base/a.cc:1: path")
 
+    def test_documents_name_files_that_exist(self):
+        self.expect({"ARCHITECTURE.md": "`base/a.h` and `base/`\n[b](base/b.h), `base/c.h`\n"},
+                    "ARCHITECTURE.md:2: documents: base/b.h", "ARCHITECTURE.md:2: documents: base/c.h")
+
     def test_format(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / ".clang-format").write_text("BasedOnStyle: Google\n")
