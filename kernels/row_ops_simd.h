@@ -27,7 +27,11 @@ struct RowOpsSimd {
       a2 = V::fma(x2, x2, a2);
       a3 = V::fma(x3, x3, a3);
     }
-    for (; i < n; i += kLanes) {
+    for (; i + kLanes <= n; i += kLanes) {
+      const V x0 = V::load(x + i);
+      a0 = V::fma(x0, x0, a0);
+    }
+    if (i < n) {
       const V x0 = V::load_first(x + i, n - i);
       a0 = V::fma(x0, x0, a0);
     }
@@ -60,8 +64,13 @@ struct RowOpsSimd {
   static void rope_head(float* x, const float* cosines, int64_t half) {
     const float* sines = cosines + half;
     float* upper = x + half;
-    for (int64_t i = 0; i < half; i += kLanes) {
-      const int64_t rest = half - i;
+    int64_t i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      const V a = V::load(x + i), b = V::load(upper + i), c = V::load(cosines + i), s = V::load(sines + i);
+      (a * c - b * s).store(x + i);
+      (b * c + a * s).store(upper + i);
+    }
+    if (const int64_t rest = half - i; rest > 0) {
       const V a = V::load_first(x + i, rest), b = V::load_first(upper + i, rest);
       const V c = V::load_first(cosines + i, rest), s = V::load_first(sines + i, rest);
       (a * c - b * s).store_first(x + i, rest);
@@ -87,7 +96,13 @@ struct RowOpsSimd {
     for (int64_t begin = 0; begin < n; begin += kSamplingBlock) {
       const int64_t end = begin + kSamplingBlock < n ? begin + kSamplingBlock : n;
       V highest = lowest;
-      for (int64_t i = begin; i < end; i += kLanes) {
+      int64_t i = begin;
+      for (; i + kLanes <= end; i += kLanes) {
+        const V value = V::load(x + i);
+        good &= V::all_below(value, infinity);
+        highest = V::max(highest, value);
+      }
+      if (i < end) {
         const V value = V::first(end - i, V::load_first(x + i, end - i), lowest);
         good &= V::all_below(value, infinity);
         highest = V::max(highest, value);
@@ -102,7 +117,9 @@ struct RowOpsSimd {
     for (int64_t begin = 0; begin < n; begin += kSamplingChunk) {
       const int64_t end = begin + kSamplingChunk < n ? begin + kSamplingChunk : n;
       V sum = V::zero();
-      for (int64_t i = begin; i < end; i += kLanes) {
+      int64_t i = begin;
+      for (; i + kLanes <= end; i += kLanes) sum = sum + simd_exp((V::load(x + i) - shift) * factor);
+      if (i < end) {
         const V weight = simd_exp((V::load_first(x + i, end - i) - shift) * factor);
         sum = sum + V::first(end - i, weight, V::zero());
       }
@@ -112,9 +129,9 @@ struct RowOpsSimd {
 
   static void exp_weights(const float* x, int64_t n, float highest, float inverse_temperature, float* y) {
     const V shift = V::set(highest), factor = V::set(inverse_temperature);
-    for (int64_t i = 0; i < n; i += kLanes) {
-      simd_exp((V::load_first(x + i, n - i) - shift) * factor).store_first(y + i, n - i);
-    }
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) simd_exp((V::load(x + i) - shift) * factor).store(y + i);
+    if (i < n) simd_exp((V::load_first(x + i, n - i) - shift) * factor).store_first(y + i, n - i);
   }
 
   static constexpr RowOps table() {

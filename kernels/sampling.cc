@@ -103,13 +103,32 @@ void select_top_k(std::span<const float> logits, int64_t k, SamplingScratch& scr
   });
 }
 
-// Without top_k: everything that top_p and min_p could keep. What lies below highest - T ln(n / (1 - p))
-// weighs less than (1 - p) / n of the most probable token each, so all of it together less than 1 - p.
-float filter_threshold(const SamplingParams& params, float highest, size_t vocabulary) {
-  double depth = INFINITY;
-  if (params.top_p < 1) depth = std::log(static_cast<double>(vocabulary) / (1.0 - params.top_p));
-  if (params.min_p > 0) depth = std::min(depth, -std::log(static_cast<double>(params.min_p)));
-  return static_cast<float>(highest - params.temperature * (depth * 1.0001 + 1e-3));
+double compute_weights(const RowOps& ops, float highest, float temperature, SamplingScratch& scratch) {
+  scratch.weights.resize(scratch.tokens.size());
+  ops.exp_weights(scratch.logits.data(), static_cast<int64_t>(scratch.logits.size()), highest,
+                  1 / temperature, scratch.weights.data());
+  return std::accumulate(scratch.weights.begin(), scratch.weights.end(), 0.0);
+}
+
+// Without top_k: candidates among which is everything that top_p and min_p keep. They lie at most `bound`
+// temperatures below the highest logit: for min_p by its definition; for top_p because what lies below
+// ln(n / (1 - p)) weighs less than (1 - p) / n of the highest each, so all of it together less than 1 - p.
+// That bound is wide, so shallower ones are tried first: once the candidates reach top_p, no other token
+// matters.
+void select_by_weight(const RowOps& ops, std::span<const float> logits, const SamplingParams& params,
+                      float highest, double total, SamplingScratch& scratch) {
+  double bound = INFINITY, depth = INFINITY;
+  if (params.min_p > 0) depth = bound = -std::log(static_cast<double>(params.min_p)) * 1.0001 + 1e-3;
+  if (params.top_p < 1) {
+    bound =
+        std::min(bound, std::log(static_cast<double>(logits.size()) / (1.0 - params.top_p)) * 1.0001 + 1e-3);
+    depth = std::min(bound, 4.0);
+  }
+  for (;; depth = std::min(bound, 2 * depth)) {
+    collect_candidates(logits, static_cast<float>(highest - params.temperature * depth), scratch);
+    const double mass = compute_weights(ops, highest, params.temperature, scratch);
+    if (depth >= bound || mass >= params.top_p * total) return;
+  }
 }
 
 // Keeps the shortest most-probable-first prefix of the candidates whose weight reaches `target`. Buckets by
@@ -185,29 +204,23 @@ TokenId draw_unfiltered(const RowOps& ops, std::span<const float> logits, float 
 TokenId draw(const RowOps& ops, std::span<const float> logits, const SamplingParams& params, float highest,
              double u, double raw_sum, SamplingScratch& scratch) {
   const float temperature = params.temperature;
-  const bool has_top_k = params.top_k > 0 && params.top_k < static_cast<int64_t>(logits.size());
-  double total = 0;
-  if (has_top_k) {
+  double total = 0;  // weight of what top_p counts against
+  if (params.top_k > 0 && params.top_k < static_cast<int64_t>(logits.size())) {
     select_top_k(logits, params.top_k, scratch);
+    total = compute_weights(ops, highest, temperature, scratch);
   } else {
     total = temperature == 1 ? raw_sum : exp_sum(ops, logits, highest, temperature, scratch);
     if (params.top_p >= 1 && params.min_p <= 0) {
       return draw_unfiltered(ops, logits, highest, temperature, u * total, scratch);
     }
-    collect_candidates(logits, filter_threshold(params, highest, logits.size()), scratch);
+    select_by_weight(ops, logits, params, highest, total, scratch);
   }
-  scratch.weights.resize(scratch.tokens.size());
-  ops.exp_weights(scratch.logits.data(), static_cast<int64_t>(scratch.logits.size()), highest,
-                  1 / temperature, scratch.weights.data());
-  const auto candidate_sum = [&] {
-    return std::accumulate(scratch.weights.begin(), scratch.weights.end(), 0.0);
-  };
-  if (has_top_k) total = candidate_sum();
   if (params.top_p < 1) apply_top_p(params.top_p * total, scratch);
   if (params.min_p > 0) {
     filter_candidates(scratch, [&](size_t i) { return scratch.weights[i] >= params.min_p; });
   }
-  return scratch.tokens[pick(scratch.weights, u * candidate_sum()).index];
+  const double kept = std::accumulate(scratch.weights.begin(), scratch.weights.end(), 0.0);
+  return scratch.tokens[pick(scratch.weights, u * kept).index];
 }
 
 Status out_of_range(const char* field, double value, const char* range) {
