@@ -18,17 +18,21 @@ void ControlLoop::say_hello(TimePoint now) {
   if (!dials()) return;
   for (auto& [identity, peer] : peers_) {
     if (peer.connected || peer.refused || now < peer.hello_due) continue;
-    auto client = wire::PeerClient::dial(context_, peer.address, identity_, accept_any, options_.channel);
-    if (client.ok()) {
-      peer.dialled = std::move(*client);
-      const Status sent = peer.dialled->send(encode_hello(options_.hello));
-      if (!sent.ok()) log_.debug("hello not sent", "peer", identity, "reason", sent.message());
-    } else {
-      log_.warn("peer cannot be dialled", "peer", identity, "address", peer.address, "reason",
-                client.message());
-    }
     peer.hello_due = now + peer.hello_wait;
     peer.hello_wait = std::min(peer.hello_wait * 2, kHelloWaitMax);
+    if (peer.dialled == nullptr) {
+      auto client = wire::PeerClient::dial(context_, peer.address, identity_, accept_any, options_.channel);
+      if (!client.ok()) {
+        log_.warn("peer cannot be dialled", "peer", identity, "address", peer.address, "reason",
+                  client.message());
+        continue;
+      }
+      peer.dialled = std::move(*client);
+    }
+    // A socket takes nothing before it is connected, which happens in the background: the same one tries
+    // again.
+    const Status sent = peer.dialled->send(encode_hello(options_.hello));
+    if (!sent.ok()) log_.debug("hello not sent yet", "peer", identity, "reason", sent.message());
   }
 }
 
