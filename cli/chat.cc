@@ -81,9 +81,11 @@ void print_summary(const Session& session, const ChatAnswer& answer) {
     return;
   }
   std::printf("nodes     prefill on %s, decode on %s\n", handoff->prefill.c_str(), handoff->decode.c_str());
-  std::printf("KV moved  %lld bytes in %.2f ms: %.2f GB/s (RESERVE to ACK %.2f ms)\n",
-              static_cast<long long>(handoff->bytes), static_cast<double>(handoff->transfer_us) / 1e3,
-              handoff->gbps, static_cast<double>(handoff->reserve_to_ack_us) / 1e3);
+  std::printf(
+      "KV moved  %lld bytes in %.2f ms, layer by layer while prefill computed: %.2f GB/s (RESERVE to ACK "
+      "%.2f ms)\n",
+      static_cast<long long>(handoff->bytes), static_cast<double>(handoff->transfer_us) / 1e3, handoff->gbps,
+      static_cast<double>(handoff->reserve_to_ack_us) / 1e3);
   for (const PairStatus& pair : status->pairs)
     if (pair.prefill == handoff->prefill && pair.decode == handoff->decode)
       std::printf("lanes     %s: probed at %.1f GB/s, memcpy %.1f GB/s\n", pair.lanes.c_str(), pair.put_gbps,

@@ -67,7 +67,22 @@ function(room_test name)
   test_properties(${test_name} "${TEST_TIMEOUT}" "${TEST_PROCESSORS}" "${TEST_LABELS}")
 endfunction()
 
-# What every test gets: a deadline (sanitizers slow it fourfold), its labels, and the sanitizers' settings.
+# program_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n] [DEPENDS targets...])
+#   A test that is a script or another program; DEPENDS are built before it. Same flavours as room_test.
+function(program_test name)
+  cmake_parse_arguments(TEST "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;DEPENDS" ${ARGN})
+  flavour_test_name(test_name ${name} "${TEST_LABELS}")
+  if(NOT test_name)
+    return()
+  endif()
+  add_test(NAME ${test_name} COMMAND ${TEST_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  if(TEST_DEPENDS)
+    add_dependencies(flavour_tests ${TEST_DEPENDS})
+  endif()
+  test_properties(${test_name} "${TEST_TIMEOUT}" "${TEST_PROCESSORS}" "${TEST_LABELS}")
+endfunction()
+
+# What every test gets: a deadline (sanitizers slow it fourfold), its labels, the binary, and the sanitizers' settings.
 function(test_properties name timeout processors labels)
   if(NOT timeout)
     set(timeout 120)
@@ -80,7 +95,7 @@ function(test_properties name timeout processors labels)
   endif()
   set(supp ${CMAKE_SOURCE_DIR}/cmake/suppressions)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} PROCESSORS ${processors} LABELS "${labels}"
-    ENVIRONMENT "LSAN_OPTIONS=suppressions=${supp}/lsan.txt;TSAN_OPTIONS=suppressions=${supp}/tsan.txt")
+    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;PENSTOCK_BINARY=${CMAKE_BINARY_DIR}/cli/penstock;LSAN_OPTIONS=suppressions=${supp}/lsan.txt;TSAN_OPTIONS=suppressions=${supp}/tsan.txt")
 endfunction()
 
 # link_test(NAME): a program that links room NAME alone, so that a dependency it does not declare cannot hide.
