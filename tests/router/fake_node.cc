@@ -7,6 +7,8 @@
 namespace penstock::router {
 namespace {
 
+constexpr auto kHeartbeat = std::chrono::milliseconds(20);
+
 template <typename Event>
 wire::EventUnion event_of(Event event) {
   wire::EventUnion result;
@@ -65,13 +67,14 @@ void FakeNode::run() {
     std::vector<std::unique_ptr<wire::ControlT>> messages;
     channel_->receive(messages);
     for (const auto& message : messages) on_message(*message);
+    announce();
     if (!accepted_ && !final_) register_now();
     if (accepted_) step();
     changed_.notify_all();
   }
   {
     const std::lock_guard lock(cluster_.mutex);
-    cluster_.nodes.erase(id_);
+    std::erase_if(cluster_.nodes, [this](const auto& entry) { return entry.second == this; });
   }
   channel_.reset();
 }
@@ -108,6 +111,13 @@ void FakeNode::register_now() {
   }
 }
 
+// The cluster's lock comes before a node's, never after.
+void FakeNode::announce() {
+  if (id_ == 0) return;
+  const std::lock_guard lock(cluster_.mutex);
+  cluster_.nodes[id_] = this;
+}
+
 void FakeNode::on_message(const wire::ControlT& message) {
   const std::lock_guard lock(mutex_);
   if (const auto* answer = message.body.AsRegistered()) {
@@ -120,8 +130,6 @@ void FakeNode::on_message(const wire::ControlT& message) {
       return;
     }
     id_ = answer->node_id;
-    const std::lock_guard cluster_lock(cluster_.mutex);
-    cluster_.nodes[id_] = this;
   } else if (const auto* peers = message.body.AsPeers()) {
     if (options_.role != wire::Role::Prefill) return;
     for (const auto& peer : peers->peers) {
@@ -200,7 +208,12 @@ void FakeNode::step() {
     }
   }
   frame.events = std::exchange(events_, {});
-  send_frame(std::move(frame));
+  // A frame with news at once, an empty one as a heartbeat.
+  const auto now = std::chrono::steady_clock::now();
+  if (!frame.tokens.empty() || !frame.events.empty() || now - last_frame_ > kHeartbeat) {
+    last_frame_ = now;
+    send_frame(std::move(frame));
+  }
   for (const Sequence& sequence : handed) hand_over(sequence);
 }
 

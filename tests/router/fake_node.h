@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -76,6 +77,7 @@ class FakeNode {
   void run();
   void on_message(const wire::ControlT& message);
   void register_now();
+  void announce();
   void step();
   void add_token(wire::FrameT& frame, Sequence& sequence, bool& ended);
   void hand_over(const Sequence& sequence);
@@ -100,6 +102,7 @@ class FakeNode {
   std::unique_ptr<wire::NodeChannel> channel_;
   uint32_t id_ = 0;
   uint64_t frame_no_ = 0;
+  std::chrono::steady_clock::time_point last_frame_;
   bool accepted_ = false, final_ = false;
   std::vector<wire::EventUnion> events_;
   std::thread thread_;
