@@ -44,7 +44,8 @@ ApiError model_not_found(std::string_view model) {
           "invalid_request_error",
           "model",
           "model_not_found",
-          0};
+          0,
+          std::string(model)};
 }
 
 ApiError invalid_api_key() {

@@ -14,9 +14,10 @@ struct ApiError {
   int status = 400;
   std::string message;
   std::string type = "invalid_request_error";
-  std::string param;      // empty: null
-  std::string code;       // empty: null
-  int retry_after_s = 0;  // > 0: a Retry-After header
+  std::string param;       // empty: null
+  std::string code;        // empty: null
+  int retry_after_s = 0;   // > 0: a Retry-After header
+  std::string value = {};  // what the client asked for, where that is counted; not shown
 };
 
 // 400 that names the field.

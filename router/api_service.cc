@@ -141,7 +141,7 @@ void ApiService::admit(Endpoint endpoint, Parsed<PreparedRequest> prepared, std:
     exchange->respond(std::move(response));
   };
   if (const auto* error = std::get_if<ApiError>(&prepared)) {
-    if (error->code == "model_not_found") context_.metrics.count_unknown_model(error->message);
+    if (error->code == "model_not_found") context_.metrics.count_unknown_model(error->value);
     refuse(*error);
     return;
   }

@@ -397,6 +397,7 @@ TEST_F(RouterTest, HttpErrors) {
       post("/v1/chat/completions", R"({"model":"gpt","messages":[{"role":"user","content":"x"}]})");
   EXPECT_EQ(model.status, 404);
   EXPECT_EQ(code(model), "model_not_found");
+  EXPECT_EQ(metric(R"(penstock_unknown_model_total{model="gpt"})"), 1);
   const ClientResponse method = get("/v1/chat/completions");
   EXPECT_EQ(method.status, 405);
   EXPECT_EQ(method.header("allow"), "POST");
