@@ -141,16 +141,20 @@ void bench_model(const Options& options, Device& device, Isa isa) {
     auto stream = device.make_stream({.threads = threads, .isa = isa}).value();
     const double read = read_bandwidth_gbps(stream->threads(), isa, weights.data(), weights.bytes(), 8);
     std::printf("threads %d: read %.1f GB/s\n", threads, read);
+    int64_t solo = 0;
     for (const int64_t rows : {1, 2, 4, 8, 16, 32, 64, 512}) {
       const double seconds =
           median_seconds(options.seconds, [&] { forward_products(*stream, weights, activations, rows); });
       const double logit_rows = static_cast<double>(rows <= 16 ? rows : 1);
       const double flops = (weights.flops_per_row - 2.0 * kVocab * kHidden) * static_cast<double>(rows) +
                            2.0 * kVocab * kHidden * logit_rows;
-      std::printf("  M %3ld  %8.1f tokens/s  %7.1f GFLOP/s  %5.1f GB/s of weights (%3.0f %% of read)\n", rows,
-                  static_cast<double>(rows) / seconds, flops / seconds * 1e-9,
-                  static_cast<double>(weights.bytes()) / seconds * 1e-9,
-                  static_cast<double>(weights.bytes()) / seconds * 1e-7 / read);
+      std::printf(
+          "  M %3ld  %8.1f tokens/s  %7.1f GFLOP/s  %5.1f GB/s of weights (%3.0f %% of read), solo %ld\n",
+          rows, static_cast<double>(rows) / seconds, flops / seconds * 1e-9,
+          static_cast<double>(weights.bytes()) / seconds * 1e-9,
+          static_cast<double>(weights.bytes()) / seconds * 1e-7 / read,
+          stream->threads().solo_regions() - solo);
+      solo = stream->threads().solo_regions();
     }
   }
 }

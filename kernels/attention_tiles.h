@@ -40,7 +40,6 @@ void attention_tile_avx512(const AttentionTask& task);
 
 // 32 keys as a panel, straight from two columns of a bf16 cache.
 struct KeyColumns {
-  static constexpr int kRowBytes = 0;
   const uint16_t* column[2];
   template <typename V>
   static void load(const void* panel, int64_t d, int group, V& low, V& high) {
@@ -52,7 +51,6 @@ struct KeyColumns {
 
 // 32 elements of consecutive values as a panel, straight from a bf16 cache.
 struct ValueRows {
-  static constexpr int kRowBytes = 0;
   const uint16_t* first;
   int64_t head_dim;
   template <typename V>
@@ -145,7 +143,9 @@ class AttentionTile {
                     .y = s_.weights + j,
                     .y_stride = kKeysAtOnce,
                     .columns = 32,
-                    .add = false};
+                    .add = false,
+                    .prefetch = nullptr,
+                    .prefetch_step = 0};
       const char* low = locate(task_.k, first + j);
       const char* high = j + 16 < count ? locate(task_.k, first + j + 16) : nullptr;
       if (direct_) {
@@ -153,11 +153,11 @@ class AttentionTile {
         const KeyColumns columns{{reinterpret_cast<const uint16_t*>(low),
                                   reinterpret_cast<const uint16_t*>(high != nullptr ? high : low)}};
         args.panel = &columns;
-        compute_panel<V, KeyColumns, 0>(queries_, args);
+        compute_panel<V, KeyColumns>(queries_, args);
       } else {
         widen_keys(low, 0);
         widen_keys(high, 16);
-        compute_panel<V, F32Panel, 0>(queries_, args);
+        compute_panel<V, F32Panel>(queries_, args);
       }
     }
   }
@@ -235,13 +235,15 @@ class AttentionTile {
                       .y = sums,
                       .y_stride = 32,
                       .columns = 32,
-                      .add = false};
+                      .add = false,
+                      .prefetch = nullptr,
+                      .prefetch_step = 0};
         if (direct_) {
           const ValueRows values{reinterpret_cast<const uint16_t*>(rows) + p * 32, task_.head_dim};
           args.panel = &values;
-          compute_panel<V, ValueRows, 0>(queries_, args);
+          compute_panel<V, ValueRows>(queries_, args);
         } else {
-          compute_panel<V, F32Panel, 0>(queries_, args);
+          compute_panel<V, F32Panel>(queries_, args);
         }
       }
     }

@@ -29,35 +29,37 @@ void matmul_panels_avx512(const PanelTask& task);
 
 // The largest block of K that is widened from bf16 to f32 at once: 96 KB, well inside a level-2 cache.
 inline constexpr int64_t kWidenedK = 768;
-inline constexpr int64_t kPartialRows = 224;
-inline constexpr int kPrefetchBytes = 12 * 1024;
+inline constexpr int64_t kPartialRows = 256;
 
-// Few rows: straight from the packed weights, which come from memory.
-// Many rows: widening a bf16 panel once is cheaper than widening it in every tile.
+// Few rows: straight from the packed weights. Many rows: widening a bf16 panel once is cheaper than widening
+// it in every tile. Either way the next panel is on its way from memory while this one is computed.
 template <typename V>
 struct MatmulPanels {
-  static constexpr int64_t kDirectRowsMax = 2 * TileShape<V>::kRowsMax;
+  static constexpr int64_t kDirectRowsMax = 5 * TileShape<V>::kRowsMax;
 
   static void run(const PanelTask& task) {
     const bool widen = task.weights_bf16 && task.rows > kDirectRowsMax;
-    const int64_t row_bytes = task.weights_bf16 ? Bf16Panel::kRowBytes : F32Panel::kRowBytes;
+    const int64_t panel_bytes = task.k * 32 * (task.weights_bf16 ? 2 : 4);
     for (int64_t p = 0; p < task.panels; ++p) {
       const int64_t left = task.columns - p * 32;
-      TileArgs args{.x = task.x,
-                    .x_stride = task.x_stride,
-                    .panel = static_cast<const char*>(task.weights) + p * row_bytes * task.k,
-                    .k = task.k,
-                    .init = nullptr,
-                    .y = task.y + p * 32,
-                    .y_stride = task.y_stride,
-                    .columns = left < 32 ? left : 32,
-                    .add = task.add};
+      const char* const panel = static_cast<const char*>(task.weights) + p * panel_bytes;
+      const TileArgs args{.x = task.x,
+                          .x_stride = task.x_stride,
+                          .panel = panel,
+                          .k = task.k,
+                          .init = nullptr,
+                          .y = task.y + p * 32,
+                          .y_stride = task.y_stride,
+                          .columns = left < 32 ? left : 32,
+                          .add = task.add,
+                          .prefetch = panel + panel_bytes,
+                          .prefetch_step = 0};
       if (widen) {
         widened(task.rows, args);
       } else if (task.weights_bf16) {
-        compute_panel<V, Bf16Panel, kPrefetchBytes>(task.rows, args);
+        compute_panel<V, Bf16Panel>(task.rows, args, panel_bytes);
       } else {
-        compute_panel<V, F32Panel, kPrefetchBytes>(task.rows, args);
+        compute_panel<V, F32Panel>(task.rows, args, panel_bytes);
       }
     }
   }
@@ -73,18 +75,19 @@ struct MatmulPanels {
       for (int64_t k = 0; k < whole.k; k += kWidenedK) {
         TileArgs args = whole;
         args.k = whole.k - k < kWidenedK ? whole.k - k : kWidenedK;
-        if (row == 0 || rows_at_once != rows) widen(whole.panel, k, args.k, panel);
+        widen(whole.panel, k, args.k, panel);
         args.panel = panel;
         args.x = whole.x + row * whole.x_stride + k;
         args.init = k == 0 ? nullptr : partial;
         args.y = whole.y + row * whole.y_stride;
+        args.prefetch = whole.prefetch + k * 64;
         if (k + args.k < whole.k) {
           args.y = partial;
           args.y_stride = 32;
           args.columns = 32;
           args.add = false;
         }
-        compute_panel<V, F32Panel, 0>(count, args);
+        compute_panel<V, F32Panel>(count, args, args.k * 64);
       }
     }
   }
