@@ -228,8 +228,9 @@ void ControlLoop::receive_messages() {
 
 bool ControlLoop::idle() const {
   const scheduler::BatchLoad& load = frame_.load();
+  // Without a router there is nobody to tell the news.
   return load.running == 0 && load.waiting == 0 && load.reserved == 0 && load.blocks_leased == 0 &&
-         !frame_.has_news();
+         (!registered_ || !frame_.has_news());
 }
 
 }  // namespace penstock
