@@ -1,7 +1,7 @@
 // Speed of the CPU kernels on the shapes of SmolLM2-135M, beside the machine's limits.
 //
-//   kernels_bench [--isa NAME] [--threads N] [--dtype bf16|f32] [--shapes] [--attention] [--busy] [--seconds
-//   S]
+//   kernels_bench [--isa NAME] [--threads N] [--rows M] [--dtype bf16|f32] [--shapes] [--attention] [--busy]
+//   [--seconds S]
 //
 // Without a choice: the whole model's matrix products in sequence, at 1 and 2 threads. Times are medians.
 #include <signal.h>
@@ -31,6 +31,7 @@ struct Options {
   std::vector<int> threads = {1, 2};
   std::optional<Isa> isa;
   DType dtype = DType::kBf16;
+  std::vector<int64_t> rows = {1, 2, 4, 8, 16, 32, 64, 512};
   bool shapes = false, attention = false, busy = false;
   double seconds = 1.0;  // per figure
 };
@@ -142,7 +143,7 @@ void bench_model(const Options& options, Device& device, Isa isa) {
     const double read = read_bandwidth_gbps(stream->threads(), isa, weights.data(), weights.bytes(), 8);
     std::printf("threads %d: read %.1f GB/s\n", threads, read);
     int64_t solo = 0;
-    for (const int64_t rows : {1, 2, 4, 8, 16, 32, 64, 512}) {
+    for (const int64_t rows : options.rows) {
       const double seconds =
           median_seconds(options.seconds, [&] { forward_products(*stream, weights, activations, rows); });
       const double logit_rows = static_cast<double>(rows <= 16 ? rows : 1);
@@ -275,6 +276,8 @@ Options parse(int argc, char** argv) {
       options.threads = {std::atoi(value().c_str())};
     } else if (flag == "--dtype") {
       options.dtype = parse_dtype(value()).value_or(DType::kBf16);
+    } else if (flag == "--rows") {
+      options.rows = {std::atoi(value().c_str())};
     } else if (flag == "--seconds") {
       options.seconds = std::atof(value().c_str());
     } else if (flag == "--shapes") {

@@ -80,7 +80,9 @@ void matmul_cpu(ThreadPool& threads, Isa isa, Matrix<const float> x, const Packe
         .columns = std::min(y.cols - panel * kPanelColumns, panels * kPanelColumns),
         .y = y.row(row) + panel * kPanelColumns,
         .y_stride = y.stride,
-        .add = accumulate == Accumulate::kAdd});
+        .add = accumulate == Accumulate::kAdd,
+        // Threads of equal speed take turns.
+        .skip_bytes = (threads.threads() - 1) * split.panels * weights.panel_bytes()});
   };
   for_each_chunk(threads, split, x.rows, weights.panels(), chunk);
 }

@@ -20,6 +20,7 @@ struct PanelTask {
   float* y;         // at the first panel's first column
   int64_t y_stride;
   bool add;
+  int64_t skip_bytes;  // from the end of these panels to those that this thread will probably take next
 };
 
 using PanelFn = void (*)(const PanelTask&);
@@ -52,7 +53,7 @@ struct MatmulPanels {
                           .y_stride = task.y_stride,
                           .columns = left < 32 ? left : 32,
                           .add = task.add,
-                          .prefetch = panel + panel_bytes,
+                          .prefetch = panel + panel_bytes + (p + 1 < task.panels ? 0 : task.skip_bytes),
                           .prefetch_step = 0};
       if (widen) {
         widened(task.rows, args);

@@ -55,11 +55,15 @@ struct TileShape {
   }
 };
 
-// Writes the first args.columns of each row of sums, [ROWS][32].
-template <int ROWS>
-__attribute__((noinline)) void store_part(const TileArgs& args, const float* sums) {
+// Writes a tile to y: whole vectors, or in the last panel the columns that exist. sums: [ROWS][32].
+template <typename V, int ROWS>
+__attribute__((noinline)) void add_or_cut(const TileArgs& args, const float* sums) {
   for (int r = 0; r < ROWS; ++r) {
     float* y = args.y + r * args.y_stride;
+    if (args.columns == 32) {
+      for (int c = 0; c < 32; c += V::kLanes) (V::load(y + c) + V::load(sums + r * 32 + c)).store(y + c);
+      continue;
+    }
     for (int c = 0; c < args.columns; ++c) y[c] = args.add ? y[c] + sums[r * 32 + c] : sums[r * 32 + c];
   }
 }
@@ -115,7 +119,7 @@ __attribute__((noinline)) void compute_tile(const TileArgs& args) {  // inlined,
       }
     }
   }
-  if (!whole) store_part<ROWS>(args, part);
+  if (!whole) add_or_cut<V, ROWS>(args, part);
 }
 
 // compute_tile for 1..kRowsMax rows, chosen at run time.
