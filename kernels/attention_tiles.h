@@ -132,6 +132,12 @@ class AttentionTile {
     return base + block * task_.block_bytes + position % task_.block_tokens * task_.head_dim * element_bytes;
   }
 
+  // What to fetch while `position` is being read: the same place one tile on, or what is being read already.
+  const char* prefetch_from(const char* base, int64_t position) const {
+    const int64_t next = position + kKeysAtOnce;
+    return locate(base, next < task_.first_position + task_.rows ? next : position);
+  }
+
   // weights[i][j] = q[i] . key[first + j], in panels of 32 keys.
   void score(int64_t first, int64_t count) {
     for (int64_t j = 0; j < count; j += 32) {
@@ -153,7 +159,8 @@ class AttentionTile {
         const KeyColumns columns{{reinterpret_cast<const uint16_t*>(low),
                                   reinterpret_cast<const uint16_t*>(high != nullptr ? high : low)}};
         args.panel = &columns;
-        compute_panel<V, KeyColumns>(queries_, args);
+        args.prefetch = prefetch_from(task_.k, first + j);
+        compute_panel<V, KeyColumns>(queries_, args, 32 * task_.head_dim * 2);
       } else {
         widen_keys(low, 0);
         widen_keys(high, 16);
@@ -198,7 +205,8 @@ class AttentionTile {
         weight.store(weights + done);
         sum = sum + weight;
       }
-      rescale(i, V::set(old_highest) - shift);
+      if (new_highest != old_highest)
+        rescale(i, V::set(old_highest) - shift);  // else the factor is exactly 1
       s_.weight_sum[i] += sum.sum();
       s_.highest[i] = new_highest;
     }
@@ -241,7 +249,8 @@ class AttentionTile {
         if (direct_) {
           const ValueRows values{reinterpret_cast<const uint16_t*>(rows) + p * 32, task_.head_dim};
           args.panel = &values;
-          compute_panel<V, ValueRows>(queries_, args);
+          args.prefetch = prefetch_from(task_.v, first + j) + p * tokens * 64;
+          compute_panel<V, ValueRows>(queries_, args, tokens * 64);
         } else {
           compute_panel<V, F32Panel>(queries_, args);
         }
