@@ -8,15 +8,16 @@ namespace penstock::scheduler {
 
 enum class Canary {
   kNone,
-  kFreeLeasedOnAbort,       // batch: an aborted reservation's blocks go straight back to the pool
-  kPreemptOpenHandoff,      // batch: preemption takes blocks that a handoff still reads
-  kSkipAfterPreemption,     // batch: a recomputed sequence forgets its last token
-  kForgetDeduplication,     // cluster: a token delivered before is delivered again
-  kAcceptStaleEpoch,        // cluster: tokens of a superseded attempt count
-  kIgnoreGap,               // cluster: a missing token is skipped
-  kForgetAbortAfterReplay,  // cluster: the old attempt's nodes are not told
-  kLoseQueuedReplay,        // cluster: a replay that finds no node at once is dropped
-  kDoubleFinish,            // cluster: a client that leaves after the end gets a second end
+  kFreeLeasedOnAbort,    // batch: an aborted reservation's blocks go straight back to the pool
+  kFreeSourceOnAbort,    // batch: a prefill's blocks go back although the handoff still reads them
+  kSkipAfterPreemption,  // batch: a recomputed sequence feeds a wrong token
+  kIgnoreHandoffEnded,   // batch: blocks stay leased or quarantined for ever
+  kForgetDeduplication,  // cluster: a token delivered before is delivered again
+  kAcceptStaleEpoch,     // cluster: tokens of a superseded attempt count
+  kIgnoreGap,            // cluster: a missing token is skipped
+  kForgetAborts,         // cluster: nodes are never told that an attempt is over
+  kLoseQueuedReplay,     // cluster: a replay that finds no node at once is dropped
+  kDoubleFinish,         // cluster: a client that leaves after the end gets a second end
 };
 
 #ifdef PENSTOCK_CANARY

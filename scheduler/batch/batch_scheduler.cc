@@ -136,7 +136,7 @@ bool BatchScheduler::make_room_for(Sequence& sequence) {
 
 BatchScheduler::Sequence* BatchScheduler::preemption_victim() const {
   for (auto it = running_.rbegin(); it != running_.rend(); ++it)
-    if (!(*it)->handoff_open || planted(Canary::kPreemptOpenHandoff)) return *it;
+    if (!(*it)->handoff_open) return *it;
   return nullptr;
 }
 
@@ -287,7 +287,7 @@ void BatchScheduler::handle(const KvCommitted& event) {
 
 void BatchScheduler::handle(const HandoffEnded& event) {
   Sequence* sequence = find(event.key);
-  if (sequence == nullptr || !sequence->handoff_open) return;
+  if (sequence == nullptr || !sequence->handoff_open || planted(Canary::kIgnoreHandoffEnded)) return;
   if (sequence->phase == Phase::kQuarantined) return free_and_forget(*sequence);
   sequence->handoff_open = false;
   const bool handed_off = event.committed && sequence->phase == Phase::kHandoff;
@@ -308,7 +308,9 @@ void BatchScheduler::handle(const Abort& event) {
 void BatchScheduler::end(Sequence& sequence, EndReason reason) {
   const bool leased = sequence.phase == Phase::kReserved || sequence.phase == Phase::kHandoff;
   leave_queues(sequence);
-  const bool quarantine = sequence.handoff_open && !(leased && planted(Canary::kFreeLeasedOnAbort));
+  const Canary bug =
+      sequence.kind == SequenceKind::kPrefill ? Canary::kFreeSourceOnAbort : Canary::kFreeLeasedOnAbort;
+  const bool quarantine = sequence.handoff_open && !planted(bug);
   actions_.emplace_back(Ended{sequence.spec.key, reason, quarantine});
   if (!sequence.blocks.empty())
     pool_.move(sequence.blocks, leased ? BlockState::kLeased : BlockState::kHeld, BlockState::kQuarantined);

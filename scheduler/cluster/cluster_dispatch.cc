@@ -143,9 +143,8 @@ void ClusterScheduler::State::replay(ClusterSequence& sequence) {
 
 // Tells the nodes that still work on the attempt, takes it off their accounts, and forgets what it held back.
 void ClusterScheduler::State::abort_attempt(ClusterSequence& sequence, AbortReason reason) {
-  const bool silent = reason == AbortReason::kSuperseded && planted(Canary::kForgetAbortAfterReplay);
   const auto tell = [&](NodeId node) {
-    if (table.find(node) != nullptr && !silent)
+    if (table.find(node) != nullptr && !planted(Canary::kForgetAborts))
       actions.emplace_back(AbortOn{node, sequence.id, sequence.epoch, reason});
   };
   if (sequence.prefill_charged) tell(sequence.prefill);

@@ -179,7 +179,7 @@ ClusterSequence* ClusterScheduler::State::find_current(NodeId node, SequenceId i
   const bool has_node = same_epoch && (sequence->prefill == node || sequence->decode == node);
   if (has_node || (same_epoch && !sequence->queued && planted(Canary::kAcceptStaleEpoch))) return sequence;
   // A live node that still computes for nobody is told once more: its abort may have been lost.
-  if (node_still_works && !same_epoch && table.find(node) != nullptr) {
+  if (node_still_works && !same_epoch && table.find(node) != nullptr && !planted(Canary::kForgetAborts)) {
     const AbortReason reason = sequence == nullptr ? AbortReason::kFinished : AbortReason::kStale;
     actions.emplace_back(AbortOn{node, id, epoch, reason});
   }

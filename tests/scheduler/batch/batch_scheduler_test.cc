@@ -206,6 +206,25 @@ TEST(BatchScheduler, PrefillLeasesItsBlocksUntilTheHandoffEnds) {
   EXPECT_EQ(node.batch.load().blocks_free, 100);
 }
 
+TEST(BatchScheduler, AnOpenHandoffIsNeverPreempted) {
+  Node node(config(5));
+  node.send(Add{SequenceKind::kLocal, spec(1, 4, 12)});  // grows to 4 blocks
+  node.run_step();
+  node.send(Add{SequenceKind::kPrefill, spec(2, 8, 9)});  // 2 blocks, lent to the handoff
+  int last = 0;
+  const auto run = [&] {
+    for (const auto& emit : all<Emit>(node.run_step()))
+      if (emit.key == key(1)) last = emit.position;
+  };
+  for (int i = 0; i < 20; ++i) run();
+  EXPECT_EQ(last, 12);  // the oldest stands still, and keeps what it has
+  EXPECT_EQ(node.batch.blocks_of(key(1)).size(), 3u);
+  EXPECT_EQ(node.batch.load().blocks_leased, 2);
+  node.send(HandoffEnded{key(2), true});
+  for (int i = 0; i < 10; ++i) run();
+  EXPECT_EQ(last, 15);
+}
+
 TEST(BatchScheduler, ReserveLeadMovesTheReservationForward) {
   BatchConfig c = config();
   c.reserve_lead_tokens = 24;

@@ -1,0 +1,37 @@
+// Runs seeds and sums them up: what `penstock simulate` and the tests call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/world.h"
+
+namespace penstock::sim {
+
+// One world, in this process.
+[[nodiscard]] WorldReport run_seed(uint64_t seed, std::vector<uint8_t>* record = nullptr);
+
+struct SeedsReport {
+  uint64_t seeds = 0;  // that held
+  WorldReport sum;     // counts over all seeds
+  uint64_t failed_seed = 0;
+  std::string failure;  // empty: every seed held; else which invariant broke, when and how
+};
+
+// Seeds first .. first + count - 1 over `processes` children, so that a failed CHECK names its seed too.
+// Stops at the first failure.
+[[nodiscard]] SeedsReport run_seeds(uint64_t first, uint64_t count, int processes);
+
+// "1000 seeds held: 230123 requests (...), ... " in one line.
+[[nodiscard]] std::string summary_line(const SeedsReport& report);
+
+struct ReplayReport {
+  uint64_t events = 0;
+  uint64_t action_hash = 0;
+};
+// Feeds a router's record to a fresh cluster scheduler. Errors: kCorrupt with the offset.
+[[nodiscard]] Result<ReplayReport> replay_record(std::span<const uint8_t> record);
+
+}  // namespace penstock::sim

@@ -1,0 +1,39 @@
+// Bugs planted in the scheduler: the seeds must catch every one, and nothing without one.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "scheduler/canary.h"
+#include "sim/simulate.h"
+
+namespace penstock::sim {
+namespace {
+
+using scheduler::Canary;
+
+class CanaryTest : public ::testing::TestWithParam<Canary> {
+ protected:
+  void TearDown() override { scheduler::canary = Canary::kNone; }
+};
+
+TEST_P(CanaryTest, IsCaught) {
+  scheduler::canary = GetParam();
+  const SeedsReport report = run_seeds(1, 300, 1);
+  EXPECT_NE(report.failure, "") << "300 seeds did not notice";
+  std::cout << "caught by seed " << report.failed_seed << ": " << report.failure << '\n';
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CanaryTest,
+                         ::testing::Values(Canary::kFreeLeasedOnAbort, Canary::kFreeSourceOnAbort,
+                                           Canary::kSkipAfterPreemption, Canary::kIgnoreHandoffEnded,
+                                           Canary::kForgetDeduplication, Canary::kAcceptStaleEpoch,
+                                           Canary::kIgnoreGap, Canary::kForgetAborts,
+                                           Canary::kLoseQueuedReplay, Canary::kDoubleFinish));
+
+TEST(NoCanary, NothingIsCaughtWithoutABug) {
+  scheduler::canary = Canary::kNone;
+  EXPECT_EQ(run_seeds(1, 20, 1).failure, "");
+}
+
+}  // namespace
+}  // namespace penstock::sim
