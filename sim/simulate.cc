@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <sstream>
 
@@ -16,7 +18,7 @@ namespace {
 // Shared with the children: what each has done, and where it is now.
 struct WorkerSlot {
   uint64_t current_seed = 0;
-  uint64_t seeds = 0;
+  std::atomic<uint64_t> seeds = 0;
   WorldReport sum;  // its violation stays empty; `broken` says what happened
   bool broken = false;
   char failure[512] = {};
@@ -74,6 +76,19 @@ class SharedSlots {
   WorkerSlot* slots_ = nullptr;
 };
 
+// The child's exit status; calls `waiting` a few times a second until it is there.
+int wait_for(pid_t child, const std::function<void()>& waiting) {
+  constexpr useconds_t kPollUs = 20'000;
+  for (int polls = 1;; ++polls) {
+    int status = 0;
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    CHECK(ended == 0 || errno == EINTR);
+    if (polls % 10 == 0) waiting();
+    ::usleep(kPollUs);
+  }
+}
+
 }  // namespace
 
 WorldReport run_seed(uint64_t seed, std::vector<uint8_t>* record) {
@@ -81,7 +96,8 @@ WorldReport run_seed(uint64_t seed, std::vector<uint8_t>* record) {
   return world.run();
 }
 
-SeedsReport run_seeds(uint64_t first, uint64_t count, int processes) {
+SeedsReport run_seeds(uint64_t first, uint64_t count, int processes,
+                      const std::function<void(uint64_t done)>& progress) {
   CHECK_GT(processes, 0);
   SharedSlots slots(processes);
   std::vector<pid_t> children;
@@ -96,8 +112,11 @@ SeedsReport run_seeds(uint64_t first, uint64_t count, int processes) {
   }
   SeedsReport report;
   for (int i = 0; i < processes; ++i) {
-    int status = 0;
-    CHECK_EQ(::waitpid(children[static_cast<size_t>(i)], &status, 0), children[static_cast<size_t>(i)]);
+    const int status = wait_for(children[static_cast<size_t>(i)], [&] {
+      uint64_t done = 0;
+      for (int k = 0; k < processes; ++k) done += slots[k].seeds;
+      if (progress) progress(done);
+    });
     WorkerSlot& slot = slots[i];
     report.seeds += slot.seeds;
     add_counts(report.sum, slot.sum);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,9 @@ struct SeedsReport {
 };
 
 // Seeds first .. first + count - 1 over `processes` children, so that a failed CHECK names its seed too.
-// Stops at the first failure.
-[[nodiscard]] SeedsReport run_seeds(uint64_t first, uint64_t count, int processes);
+// Each child stops at its first failure. `progress`, if given, hears now and then how many seeds are done.
+[[nodiscard]] SeedsReport run_seeds(uint64_t first, uint64_t count, int processes,
+                                    const std::function<void(uint64_t done)>& progress = {});
 
 // "1000 seeds held: 230123 requests (...), ... " in one line.
 [[nodiscard]] std::string summary_line(const SeedsReport& report);
