@@ -166,12 +166,7 @@ void World::on_register(int index, uint32_t incarnation) {
   const SimNode& node = *nodes_[static_cast<size_t>(index)];
   if (!node.alive() || node.incarnation() != incarnation) return;  // the connection is gone with its process
   // One registration a node: a new one replaces what the router still believed in.
-  for (auto it = registrations_.begin(); it != registrations_.end();) {
-    const NodeId old = it->first;
-    const bool same = it->second.node == index;
-    ++it;
-    if (same) lose(old);
-  }
+  lose_process(index, [](const Registration&) { return true; });
   const NodePlan& plan = node.plan();
   NodeJoined joined;
   joined.node = NodeId(++node_ids_);
@@ -230,6 +225,14 @@ void World::on_frame(const Frame& frame) {
 void World::lose(NodeId id) {
   std::erase_if(pairs_, [id](const auto& pair) { return pair.first == id || pair.second == id; });
   if (registrations_.erase(id) > 0) step(NodeLost{id});
+}
+
+// Collected first: losing one may lose another that was draining.
+void World::lose_process(int index, const std::function<bool(const Registration&)>& which) {
+  std::vector<NodeId> lost;
+  for (const auto& [id, registration] : registrations_)
+    if (registration.node == index && which(registration)) lost.push_back(id);
+  for (const NodeId id : lost) lose(id);
 }
 
 void World::send_to_node(NodeId id, std::function<void(SimNode&)> work) {

@@ -96,6 +96,7 @@ class World {
   void on_frame(const Frame& frame);
   void connect(NodeId a, NodeId b);
   void lose(NodeId id);
+  void lose_process(int node, const std::function<bool(const Registration&)>& which);
   void send_to_node(NodeId id, std::function<void(SimNode&)> work);
   void tick_when_due();
   void watch_heartbeats();

@@ -110,10 +110,7 @@ void World::crash(int index) {
   node.crash();
   if (rng_.below(3) > 0) {
     queue_.after(Duration{rng_.between(1000, 50'000)}, [this, index, incarnation] {
-      std::vector<NodeId> dead;
-      for (const auto& [id, registration] : registrations_)
-        if (registration.node == index && registration.incarnation == incarnation) dead.push_back(id);
-      for (const NodeId id : dead) lose(id);
+      lose_process(index, [&](const Registration& r) { return r.incarnation == incarnation; });
     });
   }
   for (auto& peer : nodes_) {
