@@ -5,15 +5,13 @@
 // folder: limits on depth, steps and bytes end one that would run away.
 #pragma once
 
-#include <cstdint>
-#include <ctime>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "text/jinja/value.h"
+#include "text/render_options.h"
 #include "text/rendered_text.h"
 
 namespace penstock {
@@ -21,16 +19,6 @@ namespace penstock {
 namespace jinja {
 struct Template;
 }
-
-struct RenderOptions {
-  int depth_max = 128;             // nested calls and blocks
-  int64_t steps_max = 10'000'000;  // nodes evaluated, items looked at
-  // Bytes that expressions create, plus the output: counted when made, never given back, so that the peak
-  // stays below. A prompt of n bytes needs about 5 n.
-  int64_t bytes_max = int64_t{512} << 20;
-  // Local time for strftime_now(format). Empty: the template sees it as undefined.
-  std::function<std::tm()> local_time;
-};
 
 class ChatTemplate {
  public:

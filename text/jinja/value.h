@@ -20,8 +20,8 @@ namespace penstock::jinja {
 
 class Value;
 class Dict;
-struct Callable;   // macros and functions: text/jinja/runtime.h
-struct Namespace;  // namespace(): the one mutable object, owned by the run that made it
+struct Callable;  // macros, functions, bound methods: text/jinja/runtime.h
+class Object;     // namespace() and loop: mutable, owned by the run that made it
 
 enum class Origin : bool { kRequest, kTemplate };
 
@@ -48,7 +48,7 @@ enum class ValueKind : uint8_t {
   kList,
   kDict,
   kCallable,
-  kNamespace,
+  kObject,
 };
 
 struct None {
@@ -67,7 +67,7 @@ class Value {
   Value(double value) : data_(value) {}   // NOLINT
   Value(Dict dict);                       // NOLINT
   Value(std::shared_ptr<const Callable> callable) : data_(std::move(callable)) {}  // NOLINT
-  Value(Namespace* space) : data_(space) {}                                        // NOLINT
+  Value(Object* object) : data_(object) {}                                         // NOLINT
   Value(const char*) = delete;  // say where the text comes from
   static Value undefined(std::string what);
   static Value string(std::string text, Origin origin);
@@ -89,7 +89,7 @@ class Value {
   const std::vector<Value>& items() const { return as_list().items; }
   const Dict& as_dict() const;
   const Callable& as_callable() const { return *std::get<std::shared_ptr<const Callable>>(data_); }
-  Namespace& as_namespace() const { return *std::get<Namespace*>(data_); }
+  Object& as_object() const { return *std::get<Object*>(data_); }
   const std::string* undefined_reason() const { return std::get<Undefined>(data_).what.get(); }
 
   // 0 for a scalar, one more than its deepest item for a list or dict.
@@ -98,9 +98,12 @@ class Value {
  private:
   std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const StringData>,
                std::shared_ptr<const ListData>, std::shared_ptr<const DictData>,
-               std::shared_ptr<const Callable>, Namespace*>
+               std::shared_ptr<const Callable>, Object*>
       data_;
 };
+
+// Equal for keys that Python calls equal (1, 1.0 and true), different for others.
+std::string hash_key(const Value& key);
 
 // A dict in order of insertion. Keys are strings (a template's literal may use others; they print as they
 // are).
@@ -116,7 +119,8 @@ class Dict {
 
  private:
   std::vector<std::pair<Value, Value>> entries_;
-  std::unordered_map<std::string, size_t> index_;  // from the key's type and repr to its place
+  size_t place_of(const Value& key, const std::string& hash) const;  // size() when absent
+  std::unordered_map<std::string, size_t> index_;  // by hash_key(); kept above a handful of entries only
   int depth_ = 1;
 };
 
