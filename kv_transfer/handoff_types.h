@@ -110,7 +110,7 @@ struct HandoffOptions {
   uint32_t tokens_max = 1u << 20;               // longest ids accepted from the wire
   size_t put_bytes_max = 1u << 20;              // longer runs are cut, so that progress() stays short
   size_t post_bytes_per_poll = 4u << 20;        // puts posted by one poll()
-  size_t progress_bytes = 1u << 20;             // flush and PROGRESS after about so many bytes
+  size_t progress_bytes = 1u << 20;             // flush and PROGRESS after so many bytes at least
 };
 
 // The KV pool of this node: memory of the transport, in the layout of topology/kv_layout.h.

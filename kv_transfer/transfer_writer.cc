@@ -36,13 +36,23 @@ bool TransferWriter::post(size_t budget) {
   const uint64_t posted_before = bytes_posted_;
   while (!queue_.empty() && !failure_ && bytes_posted_ - posted_before < budget) {
     const int32_t layer = queue_.front();
-    if (post_next(layer)) continue;
+    if (post_next(layer)) {
+      flush_if_due();
+      continue;
+    }
     layers_[static_cast<size_t>(layer)].queued = false;
     queue_.pop_front();
   }
-  const bool last = bytes_posted_ == bytes_total_;
-  if (unflushed_bytes_ >= options_.progress_bytes || (last && unflushed_bytes_ > 0)) flush();
+  flush_if_due();
   return !queue_.empty() && !failure_;
+}
+
+// Every PROGRESS wakes D, which costs more than a small digest; D digests faster than puts go. So: half of
+// what is left at a time, and little at the end, for which D then waits.
+void TransferWriter::flush_if_due() {
+  const uint64_t left = bytes_total_ - bytes_posted_;
+  const bool enough = unflushed_bytes_ >= std::max<uint64_t>(options_.progress_bytes, left);
+  if (enough || (left == 0 && unflushed_bytes_ > 0)) flush();
 }
 
 // One put: keys before values. False when nothing of the layer is left to post.
@@ -54,7 +64,8 @@ bool TransferWriter::post_next(int32_t layer_index) {
   const auto block_bytes = static_cast<size_t>(pool_.layout.block_bytes());
   const auto count_max = static_cast<uint32_t>(std::max<size_t>(options_.put_bytes_max / block_bytes, 1));
   const BlockRun run = next_run(source_, target_.blocks, layer.posted[half], layer.ready, count_max);
-  prepare(plane, run.position, run.count);
+  zero_unused(plane, run.position + run.count);
+  plant_flipped_byte(plane, run.position);
   const size_t bytes = run.count * block_bytes;
   const Status status = transport_.put(target_.peer, source_block(plane, run.position), target_.memory,
                                        target_offset(plane, run.position), bytes, [this](const Status& done) {
@@ -67,6 +78,7 @@ bool TransferWriter::post_next(int32_t layer_index) {
   }
   puts_under_way_ += 1;
   layer.posted[half] += run.count;
+  digest_run(plane, run.position, run.count);
   unflushed_.push_back({plane, run.position, run.count});
   unflushed_bytes_ += bytes;
   const bool crosses_half = bytes_posted_ < bytes_total_ / 2 && bytes_posted_ + bytes >= bytes_total_ / 2;
@@ -76,20 +88,30 @@ bool TransferWriter::post_next(int32_t layer_index) {
   return true;
 }
 
-// Zero fill, then digest, while the block is on its way into the cache that the put reads from.
-void TransferWriter::prepare(uint32_t plane, uint32_t first, uint32_t count) {
+// The last block's unused part must not leave with what an earlier sequence left there.
+void TransferWriter::zero_unused(uint32_t plane, uint32_t end) {
   const auto used = static_cast<int32_t>(tokens_ % static_cast<uint32_t>(pool_.layout.block_tokens));
-  if (first + count == blocks() && used != 0) {
-    std::byte* last = source_block(plane, blocks() - 1);
-    if (plane % 2 == 0) zero_unused_keys(last, pool_.layout, used);
-    if (plane % 2 == 1) zero_unused_values(last, pool_.layout, used);
-  }
+  if (end != blocks() || used == 0) return;
+  std::byte* last = source_block(plane, blocks() - 1);
+  if (plane % 2 == 0) zero_unused_keys(last, pool_.layout, used);
+  if (plane % 2 == 1) zero_unused_values(last, pool_.layout, used);
+}
+
+// Behind the put, not before it: over shared memory the put has just read the run into the cache.
+void TransferWriter::digest_run(uint32_t plane, uint32_t first, uint32_t count) {
   if (!options_.digests) return;
   for (uint32_t position = first; position < first + count; ++position) {
+    if (digest_.known(plane, position)) continue;
     digest_.set(plane, position,
                 block_digest(source_block(plane, position), static_cast<size_t>(pool_.layout.block_bytes())));
   }
-  if (FAULT_ARMED("kv.flip_byte", "flip")) *source_block(plane, first) ^= std::byte{1};
+}
+
+// Test builds only: what arrives then differs by one byte from what was digested.
+void TransferWriter::plant_flipped_byte(uint32_t plane, uint32_t position) {
+  if (!FAULT_ARMED("kv.flip_byte", "flip")) return;
+  digest_run(plane, position, 1);
+  *source_block(plane, position) ^= std::byte{1};
 }
 
 void TransferWriter::flush() {

@@ -65,7 +65,10 @@ class TransferWriter {
     bool queued = false;
   };
   bool post_next(int32_t layer_index);
-  void prepare(uint32_t plane, uint32_t first, uint32_t count);
+  void zero_unused(uint32_t plane, uint32_t end);
+  void digest_run(uint32_t plane, uint32_t first, uint32_t count);
+  void plant_flipped_byte(uint32_t plane, uint32_t position);
+  void flush_if_due();
   void flush();
   std::byte* source_block(uint32_t plane, uint32_t position) const;
   uint64_t target_offset(uint32_t plane, uint32_t position) const;
