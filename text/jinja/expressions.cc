@@ -45,18 +45,10 @@ Result<Value> Renderer::evaluate(const Expression& node, Scope& scope) {
     }
     case ExpressionKind::kTest:
       return evaluate_test(node, scope);
-    case ExpressionKind::kNot: {
-      ASSIGN_OR_RETURN(const Value operand, child(0));
-      return Value(!truthy(operand));
-    }
-    case ExpressionKind::kNegate: {
-      ASSIGN_OR_RETURN(const Value operand, child(0));
-      return negate(run_, operand);
-    }
-    case ExpressionKind::kPlus: {
-      ASSIGN_OR_RETURN(const Value operand, child(0));
-      return arithmetic(run_, "+", Value(int64_t{0}), operand);
-    }
+    case ExpressionKind::kNot:
+    case ExpressionKind::kNegate:
+    case ExpressionKind::kPlus:
+      return evaluate_unary(node, scope);
     case ExpressionKind::kAnd:
     case ExpressionKind::kOr: {
       ASSIGN_OR_RETURN(Value left, child(0));
@@ -80,6 +72,13 @@ Result<Value> Renderer::evaluate(const Expression& node, Scope& scope) {
     }
   }
   return fail(Error::kInternal, "unknown expression");
+}
+
+Result<Value> Renderer::evaluate_unary(const Expression& node, Scope& scope) {
+  ASSIGN_OR_RETURN(const Value operand, evaluate(*node.children[0], scope));
+  if (node.kind == ExpressionKind::kNot) return Value(!truthy(operand));
+  if (node.kind == ExpressionKind::kNegate) return negate(run_, operand);
+  return arithmetic(run_, "+", Value(int64_t{0}), operand);
 }
 
 Result<Value> Renderer::evaluate_name(const Expression& node, Scope& scope) {

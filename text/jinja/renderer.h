@@ -50,6 +50,7 @@ class Renderer {
   Result<Value> evaluate_call(const Expression& node, Scope& scope, const Value* caller = nullptr);
   Result<Value> evaluate_filter(const Expression& node, Value input, Scope& scope);
   Result<Value> evaluate_test(const Expression& node, Scope& scope);
+  Result<Value> evaluate_unary(const Expression& node, Scope& scope);
   Result<std::vector<Value>> evaluate_all(const std::vector<ExpressionPtr>& nodes, Scope& scope,
                                           size_t first = 0);
   Result<Arguments> evaluate_arguments(const Expression& node, Scope& scope);
