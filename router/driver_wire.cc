@@ -28,7 +28,9 @@ void ClusterDriver::on_message(wire::FromNode from) {
 
 void ClusterDriver::on_register(const std::string& identity, const wire::RegisterT& message) {
   // The node that speaks now is the one that counts; an older life of this name is over.
-  if (const NodeState* same = nodes_.find_identity(identity)) lose(same->id, "registered again");
+  // The same life registering again has dropped everything itself: it needs no refusal, which would only make
+  // it register once more.
+  if (const NodeState* same = nodes_.find_identity(identity)) forget(same->id, "registered again");
   if (const NodeState* named = nodes_.find_name(message.name)) lose(named->id, "replaced by a new process");
   if (const std::string reason = refusal(message); !reason.empty()) {
     refuse(identity, reason, true);
@@ -170,12 +172,18 @@ void ClusterDriver::on_pair_up(NodeState& node, const wire::PairUpT& up) {
 void ClusterDriver::lose(NodeId id, const std::string& reason) {
   const NodeState* node = nodes_.find(id);
   if (node == nullptr) return;
+  // Should it still live, it drops what it holds for us and starts anew.
+  const std::string identity = node->identity;
+  forget(id, reason);
+  refuse(identity, reason, false);
+}
+
+void ClusterDriver::forget(NodeId id, const std::string& reason) {
+  const NodeState* node = nodes_.find(id);
+  if (node == nullptr) return;
   log_.warn("node lost", "node", id, "name", node->name, "reason", reason);
   metrics_.nodes_lost.add();
-  const std::string identity = node->identity;
   nodes_.remove(id);
-  // Should it still live, it drops what it holds for us and starts anew.
-  refuse(identity, reason, false);
   post(scheduler::NodeLost{id});
   announce_peers();
 }

@@ -21,8 +21,10 @@ Worker::~Worker() {
 bool Worker::submit(Job job) {
   if (queued_ == queue_len_max_) return false;
   ++queued_;
-  boost::asio::post(pool_->threads, [this, job = std::move(job)] {
-    boost::asio::post(io_, [this, completion = job()] {
+  // What a job captured (a connection, say) belongs to the io thread: it goes back there to be destroyed.
+  boost::asio::post(pool_->threads, [this, shared = std::make_shared<Job>(std::move(job))]() mutable {
+    Completion completion = (*shared)();
+    boost::asio::post(io_, [this, shared = std::move(shared), completion = std::move(completion)] {
       --queued_;
       completion();
     });
