@@ -286,6 +286,10 @@ Result<RemoteMemoryId> UcxTransport::import_memory(PeerId peer, const MemoryDesc
   if (memory.key.empty() || memory.base + memory.bytes < memory.base)
     return fail(Error::kInvalidArgument,
                 "memory descriptor without a key, or past the end of the address space");
+  // Unpacking maps a shared-memory peer's region through /proc/PID/fd. When that is gone UCX 1.13.1 does not
+  // fail but crashes (it releases a key it never made), so a peer known to be dead is not tried.
+  if (connection->process != nullptr && has_exited(connection->process->pidfd))
+    return fail(Error::kUnavailable, "the peer's process has exited");
   ucp_rkey_h key = nullptr;
   const ucs_status_t status = ucp_ep_rkey_unpack(connection->endpoint, memory.key.data(), &key);
   if (status != UCS_OK) return ucx_failure("ucp_ep_rkey_unpack", status);

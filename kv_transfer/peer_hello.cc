@@ -69,6 +69,18 @@ HandoffCapability unpack(const msg::CapabilityT& packed) {
   return capability;
 }
 
+std::unique_ptr<msg::MemoryT> pack(const MemoryDescriptor& memory) {
+  auto packed = std::make_unique<msg::MemoryT>();
+  packed->base = memory.base;
+  packed->bytes = memory.bytes;
+  packed->key = bytes_of(memory.key);
+  return packed;
+}
+
+MemoryDescriptor unpack(const msg::MemoryT& packed) {
+  return {packed.base, packed.bytes, text_of(packed.key)};
+}
+
 }  // namespace
 
 std::string encode_hello(const PeerHello& hello) {
@@ -78,10 +90,8 @@ std::string encode_hello(const PeerHello& hello) {
   packed.identity = std::make_unique<msg::IdentityT>(pack(hello.address.identity));
   packed.worker = bytes_of(hello.address.worker);
   packed.capability = std::make_unique<msg::CapabilityT>(pack(hello.capability));
-  packed.probe = std::make_unique<msg::MemoryT>();
-  packed.probe->base = hello.probe.base;
-  packed.probe->bytes = hello.probe.bytes;
-  packed.probe->key = bytes_of(hello.probe.key);
+  packed.probe = pack(hello.probe);
+  packed.pool = pack(hello.pool);
   packed.credits = hello.credits;
   packed.refusal = hello.refusal;
   flatbuffers::FlatBufferBuilder builder(1024);
@@ -97,14 +107,16 @@ Result<PeerHello> decode_hello(std::string_view bytes) {
   if (!msg::VerifyHelloBuffer(verifier)) return fail(Error::kCorrupt, "malformed peer hello");
   msg::HelloT packed;
   msg::GetHello(data)->UnPackTo(&packed);
-  if (!packed.identity || !packed.capability || !packed.probe || packed.capability->kv_dtype > 1)
-    return fail(Error::kCorrupt, "peer hello lacks identity, capability or probe memory");
+  if (!packed.identity || !packed.capability || !packed.probe || !packed.pool ||
+      packed.capability->kv_dtype > 1)
+    return fail(Error::kCorrupt, "peer hello lacks identity, capability or memory");
   PeerHello hello;
   hello.node = packed.node;
   hello.incarnation = packed.incarnation;
   hello.address = {unpack(*packed.identity), text_of(packed.worker)};
   hello.capability = unpack(*packed.capability);
-  hello.probe = {packed.probe->base, packed.probe->bytes, text_of(packed.probe->key)};
+  hello.probe = unpack(*packed.probe);
+  hello.pool = unpack(*packed.pool);
   hello.credits = packed.credits;
   hello.refusal = packed.refusal;
   return hello;

@@ -20,6 +20,7 @@ struct PeerHello {
   PeerAddress address;
   HandoffCapability capability;
   MemoryDescriptor probe;  // target of the bandwidth probe (fabric/lane_probe.h)
+  MemoryDescriptor pool;   // the KV pool: imported while nothing is in flight, not under the first OFFER
   uint32_t credits = 0;    // transfers this node takes at once
   std::string refusal;     // empty: accepted
 };

@@ -130,9 +130,11 @@ Status ControlLoop::on_registered(const wire::RegisteredT& answer) {
       return fail(Error::kIncompatible,
                   "the router at " + options_.router_endpoint + " refused this node: " + answer.reason);
     }
-    lose_router(answer.reason.c_str());
+    // Answers to what was sent before the last registration may still come; the one under way counts.
+    if (registered_) drop_registration(answer.reason.c_str());
     return {};
   }
+  for (auto& [identity, peer] : peers_) peer.reported_as = 0;
   log_.info("registered", "node", answer.node_id);
   registered_ = true;
   if (answer.heartbeat_ms > 0) options_.heartbeat_period = Duration::from_ms(answer.heartbeat_ms);
@@ -151,11 +153,12 @@ void ControlLoop::on_peers(const wire::PeersT& message) {
     peer.node_id = told->node_id;
     peer.address = told->peer_address;
   }
-  for (const auto& [identity, peer] : peers_) {
-    // The router may have lost a node that still lives; only the side that dialled gives the connection up.
-    if (kept.contains(identity) || !dials()) continue;
-    if (peer.connected) ports_.transfer.post(ForgetPeer{identity});
-    pairs_.erase(identity);
+  for (auto& [identity, peer] : peers_) {
+    // The router may have lost a node that still lives: its connection ends when the peer's process or its
+    // heartbeats do, not by what the router says.
+    if (kept.contains(identity) || !peer.connected) continue;
+    peer.node_id = 0;
+    kept[identity] = std::move(peer);
   }
   peers_ = std::move(kept);
   for (const auto& [identity, pair] : pairs_) report_pair(pair);
@@ -186,16 +189,22 @@ void ControlLoop::register_now() {
   if (!sent.ok()) log_.debug("router not reachable yet", "reason", sent.message());
 }
 
-void ControlLoop::lose_router(const char* why) {
+void ControlLoop::drop_registration(const char* why) {
   log_.warn("router lost, its requests are aborted", "reason", why);
   registered_ = false;
   ports_.engine.post(AbortAll{});
-  if (const Status status = router_->redial(); !status.ok()) log_.error("redial", "reason", status.message());
   register_due_ = clock_.now();
 }
 
+// Silence: the connection may be dead without saying so, and what waits in it is of no use to a router that
+// comes back.
+void ControlLoop::lose_router() {
+  drop_registration("no heartbeat");
+  if (const Status status = router_->redial(); !status.ok()) log_.error("redial", "reason", status.message());
+}
+
 void ControlLoop::tick_router(TimePoint now) {
-  if (registered_ && now - heard_ > options_.dead_after) lose_router("no heartbeat");
+  if (registered_ && now - heard_ > options_.dead_after) lose_router();
   if (!registered_) {
     if (now >= register_due_) register_now();
     return;
@@ -206,7 +215,8 @@ void ControlLoop::tick_router(TimePoint now) {
 void ControlLoop::send_frame() {
   const Status sent = router_->send(wire::control_of(frame_.take()));
   frame_due_ = clock_.now() + options_.heartbeat_period;
-  if (!sent.ok()) lose_router(sent.message().c_str());  // a gap in the numbers: the router could not go on
+  if (!sent.ok())
+    drop_registration(sent.message().c_str());  // a gap in the numbers: the router could not go on
 }
 
 // ---- Other threads ----

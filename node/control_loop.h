@@ -40,7 +40,8 @@ class ControlLoop {
 
  private:
   struct Peer {
-    uint32_t node_id = 0;
+    uint32_t node_id = 0;      // 0: the router does not list it now
+    uint32_t reported_as = 0;  // node id under which the router heard of the pair
     std::string address;
     std::unique_ptr<wire::PeerClient> dialled;  // P dials D; null on the other side, and once connected
     TimePoint hello_due;
@@ -60,7 +61,8 @@ class ControlLoop {
   void on_peers(const wire::PeersT& peers);
   void on_start(const wire::StartT& start);
   void register_now();
-  void lose_router(const char* why);
+  void drop_registration(const char* why);
+  void lose_router();
   void tick_router(TimePoint now);
   void send_frame();
 

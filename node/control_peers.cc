@@ -17,7 +17,7 @@ const char* accept_any(std::string_view) { return nullptr; }
 void ControlLoop::say_hello(TimePoint now) {
   if (!dials()) return;
   for (auto& [identity, peer] : peers_) {
-    if (peer.connected || peer.refused || now < peer.hello_due) continue;
+    if (peer.node_id == 0 || peer.connected || peer.refused || now < peer.hello_due) continue;
     peer.hello_due = now + peer.hello_wait;
     peer.hello_wait = std::min(peer.hello_wait * 2, kHelloWaitMax);
     if (peer.dialled == nullptr) {
@@ -98,7 +98,8 @@ void ControlLoop::on_pair_ready(const PairReady& pair) {
 
 void ControlLoop::report_pair(const PairReady& pair) {
   const auto peer = peers_.find(pair.identity);
-  if (peer == peers_.end()) return;
+  if (peer == peers_.end() || peer->second.node_id == peer->second.reported_as) return;
+  peer->second.reported_as = peer->second.node_id;
   wire::PairUpT up;
   up.peer = peer->second.node_id;
   up.lanes = pair.lanes;
@@ -111,6 +112,7 @@ void ControlLoop::on_pair_broken(const PairBroken& pair) {
   const auto peer = peers_.find(pair.identity);
   pairs_.erase(pair.identity);
   if (peer == peers_.end()) return;
+  peer->second.reported_as = 0;
   wire::PairDownT down;
   down.peer = peer->second.node_id;
   down.reason = pair.reason;

@@ -180,6 +180,7 @@ ControlOptions control_options_of(const ClusterConfig& config, const NodeConfig&
   options.hello.address = parts.transport->address();
   options.hello.capability = parts.capability;
   options.hello.probe = parts.probe_memory.descriptor();
+  options.hello.pool = parts.pool.memory.descriptor();
   options.hello.credits = handoff.transfers_max;
   options.heartbeat_period = Duration::from_ms(config.heartbeat.period_ms);
   options.dead_after = Duration::from_ms(config.heartbeat.dead_after_ms);

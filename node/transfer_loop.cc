@@ -66,7 +66,7 @@ void TransferLoop::connect(ConnectPeer&& message) {
     return;
   }
   log_.info("peer connecting", "peer", message.identity);
-  connections_[message.identity] = {*peer, message.hello.probe, message.probe};
+  connections_[message.identity] = {*peer, message.hello.probe, message.hello.pool, message.probe};
   monitor_.add(clock_.now(), *peer);
 }
 
@@ -101,6 +101,9 @@ void TransferLoop::on_monitor_events() {
     if (event.kind == Kind::kEstablished) {
       Connection& connection = connections_.at(*identity);
       if (!connection.wants_probe) continue;
+      // Now, while the peer is known to live: importing a dead peer's memory is what UCX does worst.
+      const auto pool = transport_.import_memory(event.peer, connection.pool);
+      if (!pool.ok()) log_.warn("pool not imported", "peer", *identity, "reason", pool.message());
       const Status started = probe_.start(event.peer, connection.probe_target);
       if (!started.ok()) log_.warn("lane probe failed", "peer", *identity, "reason", started.message());
       continue;

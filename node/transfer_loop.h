@@ -35,6 +35,7 @@ class TransferLoop {
   struct Connection {
     PeerId peer;
     MemoryDescriptor probe_target;
+    MemoryDescriptor pool;
     bool wants_probe = false;
   };
 

@@ -63,10 +63,14 @@ class Faults(unittest.TestCase):
         env = {victim: {"PENSTOCK_FAULT": f"{step}:{action}"}}
         with Cluster(self.model, prefill=2, decode=2, node_env=env) as cluster:
             process = cluster.processes[victim]
-            results = [None] * len(PROMPTS)
-            threads = run_all(cluster, results)
-            cluster.wait(f"{action} at {step}", lambda: self.struck(process, action))
-            self.check_answers(cluster, threads, results)
+            for _ in range(20):  # until the placement has given the victim something to do
+                results = [None] * len(PROMPTS)
+                threads = run_all(cluster, results)
+                self.check_answers(cluster, threads, results)
+                if self.struck(process, action):
+                    break
+            else:
+                self.fail(f"{action} at {step} never struck\n" + cluster.logs())
             if action == "stop":
                 process.signal(signal.SIGCONT)
             else:

@@ -131,7 +131,7 @@ class Serving(unittest.TestCase):
                 stranger = cluster.processes["decode-0"]
                 stranger.end()
                 cluster.wait("the loss", lambda: len(cluster.status()["nodes"]) == 1)
-                stranger.arguments += ["--set", f'model.path="{other}"']
+                stranger.arguments += ["--set", f"model.path={other}"]
                 stranger.start()
                 self.assertEqual(stranger.popen.wait(timeout=30), 1)
                 log = stranger.tail()
