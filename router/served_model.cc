@@ -48,13 +48,6 @@ jinja::Value request_text(const std::string& text) {
   return jinja::Value::string(text, jinja::Origin::kRequest);
 }
 
-std::tm local_time_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  return local;
-}
-
 }  // namespace
 
 Result<ServedModel> ServedModel::load(const std::string& model_dir, std::string name, int64_t context_max) {
@@ -128,7 +121,7 @@ PromptIds ServedModel::chat_ids(const std::vector<ChatMessage>& messages) {
   variables.set(std::string("documents"), jinja::None{});
   variables.set(std::string("add_generation_prompt"), true);
   RenderOptions options;
-  options.local_time = local_time_now;
+  options.local_time = system_local_time;
   const Result<RenderedText> rendered = render_chat(*chat_, variables, options);
   if (!rendered.ok()) {
     ApiError error = bad_field("messages", rendered.message());

@@ -93,4 +93,11 @@ Result<RenderedText> render_chat(const ModelChat& chat, const jinja::Dict& varia
   return chat.chat_template.render(jinja::Value(std::move(all)), options);
 }
 
+std::tm system_local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return local;
+}
+
 }  // namespace penstock

@@ -4,6 +4,7 @@
 // Functions of a path; nothing is kept.
 #pragma once
 
+#include <ctime>
 #include <string>
 
 #include "base/result.h"
@@ -29,5 +30,8 @@ Result<ModelChat> load_chat_template(const std::string& model_dir);
 // Renders with the model's special tokens as variables where `variables` (a dict) has none of that name.
 Result<RenderedText> render_chat(const ModelChat& chat, const jinja::Dict& variables,
                                  const RenderOptions& options = {});
+
+// For RenderOptions::local_time: the time now, in the machine's time zone.
+std::tm system_local_time();
 
 }  // namespace penstock
