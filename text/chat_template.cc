@@ -9,6 +9,10 @@ ChatTemplate::ChatTemplate(std::shared_ptr<const jinja::Template> parsed, std::s
     : template_(std::move(parsed)), name_(std::move(name)) {}
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, std::string name) {
+  if (source.size() > kSourceMax) {
+    return fail(Error::kResourceExhausted, name + ": a template of " + std::to_string(source.size()) +
+                                               " bytes; the limit is " + std::to_string(kSourceMax));
+  }
   auto parsed = jinja::parse_template(source);
   if (!parsed.ok()) return Result<ChatTemplate>(parsed.failure()).with_context(name);
   return ChatTemplate(std::move(*parsed), std::move(name));

@@ -22,6 +22,8 @@ struct Template;
 
 class ChatTemplate {
  public:
+  static constexpr size_t kSourceMax = size_t{1} << 20;  // a hundred times what models ship
+
   // `name` (a file, usually) leads every error message. Syntax errors name the line.
   static Result<ChatTemplate> parse(std::string_view source, std::string name);
 

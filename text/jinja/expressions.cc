@@ -82,6 +82,7 @@ Result<Value> Renderer::evaluate_unary(const Expression& node, Scope& scope) {
 }
 
 Result<Value> Renderer::evaluate_name(const Expression& node, Scope& scope) {
+  RETURN_IF_ERROR(run_.step(static_cast<size_t>(scope.depth()) / 8));  // the chain is walked
   if (const Value* found = scope.find(node.name)) return *found;
   return Value::undefined("'" + node.name + "' is undefined");
 }
@@ -101,10 +102,8 @@ Result<Value> Renderer::evaluate_dict(const Expression& node, Scope& scope) {
   for (size_t i = 0; i < node.children.size(); i += 2) {
     ASSIGN_OR_RETURN(const Value key, evaluate(*node.children[i], scope));
     ASSIGN_OR_RETURN(Value value, evaluate(*node.children[i + 1], scope));
-    const bool hashable = key.depth() == 0 || (key.is(ValueKind::kList) && key.as_list().is_tuple);
-    if (!hashable || key.is(ValueKind::kUndefined)) {
-      return run_.error("TypeError", "unhashable type: '" + std::string(type_name(key)) + "'");
-    }
+    if (key.is(ValueKind::kUndefined)) return run_.undefined_error(key);
+    RETURN_IF_ERROR(check_hashable(run_, key));
     dict.set(key, std::move(value));
   }
   return run_.dict(std::move(dict));

@@ -155,9 +155,7 @@ Result<Value> unique_filter(Run& run, const Value& input, const Arguments& argum
   Dict seen;
   std::vector<Value> items;
   for (const Keyed& entry : keyed) {
-    if (entry.key.depth() > 0 && !(entry.key.is(ValueKind::kList) && entry.key.as_list().is_tuple)) {
-      return run.error("TypeError", "unhashable type: '" + std::string(type_name(entry.key)) + "'");
-    }
+    RETURN_IF_ERROR(check_hashable(run, entry.key));
     if (seen.find(entry.key) != nullptr) continue;
     RETURN_IF_ERROR(run.charge(128));
     seen.set(entry.key, Value(true));

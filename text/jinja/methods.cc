@@ -71,7 +71,8 @@ Result<Value> dict_values(Run& run, const Value& self, const Arguments& argument
 Result<Value> dict_get(Run& run, const Value& self, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const Bound bound, bind(run, "get", arguments, {"key", "default"}));
   if (bound[0] == nullptr) return run.error("TypeError", "get() needs a key");
-  if (const Value* found = self.as_dict().find(*bound[0])) return *found;
+  ASSIGN_OR_RETURN(const Value* found, look_up(run, self.as_dict(), *bound[0]));
+  if (found != nullptr) return *found;
   return bound[1] != nullptr ? *bound[1] : Value(None{});
 }
 

@@ -100,7 +100,7 @@ Result<bool> equal(Run& run, const Value& a, const Value& b) {
     case ValueKind::kDict:
       if (a.as_dict().size() != b.as_dict().size()) return false;
       for (const auto& [key, value] : a.as_dict().entries()) {
-        const Value* other = b.as_dict().find(key);
+        ASSIGN_OR_RETURN(const Value* other, look_up(run, b.as_dict(), key));
         if (other == nullptr) return false;
         ASSIGN_OR_RETURN(const bool same, equal(run, value, *other));
         if (!same) return false;
@@ -139,6 +139,26 @@ Result<int> compare(Run& run, const Value& a, const Value& b) {
                    "'<' not supported between instances of " + quoted_type(a) + " and " + quoted_type(b));
 }
 
+// A tuple may hold one value many times, which a hash spells out each time.
+Status check_hashable(Run& run, const Value& key) {
+  RETURN_IF_ERROR(run.step());
+  if (key.is(ValueKind::kString)) return run.step(key.text().size() / 256);
+  if (key.is(ValueKind::kDict) || (key.is(ValueKind::kList) && !key.as_list().is_tuple)) {
+    return run.error("TypeError", "unhashable type: " + quoted_type(key));
+  }
+  if (!key.is(ValueKind::kList)) return {};
+  for (const Value& item : key.items()) {
+    RETURN_IF_ERROR(check_hashable(run, item));
+    if (item.is(ValueKind::kString)) RETURN_IF_ERROR(run.charge(item.text().size()));
+  }
+  return {};
+}
+
+Result<const Value*> look_up(Run& run, const Dict& dict, const Value& key) {
+  RETURN_IF_ERROR(check_hashable(run, key));
+  return dict.find(key);
+}
+
 Result<bool> contains(Run& run, const Value& container, const Value& item) {
   switch (container.kind()) {
     case ValueKind::kUndefined:
@@ -159,8 +179,10 @@ Result<bool> contains(Run& run, const Value& container, const Value& item) {
         if (same) return true;
       }
       return false;
-    case ValueKind::kDict:
-      return container.as_dict().find(item) != nullptr;
+    case ValueKind::kDict: {
+      ASSIGN_OR_RETURN(const Value* found, look_up(run, container.as_dict(), item));
+      return found != nullptr;
+    }
     default:
       return run.error("TypeError", "argument of type " + quoted_type(container) + " is not iterable");
   }
@@ -195,8 +217,10 @@ Result<Value> get_attribute(Run& run, const Value& object, const std::string& na
 
 Result<Value> get_item(Run& run, const Value& object, const Value& key) {
   if (object.is(ValueKind::kUndefined)) return run.undefined_error(object);
-  if (object.is(ValueKind::kDict)) {
-    if (const Value* found = object.as_dict().find(key)) return *found;
+  const bool unhashable = key.is(ValueKind::kDict) || (key.is(ValueKind::kList) && !key.as_list().is_tuple);
+  if (object.is(ValueKind::kDict) && !unhashable) {
+    ASSIGN_OR_RETURN(const Value* found, look_up(run, object.as_dict(), key));
+    if (found != nullptr) return *found;
   }
   const bool is_index = key.is(ValueKind::kInt) || key.is(ValueKind::kBool);
   if (is_index && object.is(ValueKind::kList)) {

@@ -17,6 +17,10 @@ bool truthy(const Value& value);
 Result<bool> equal(Run& run, const Value& a, const Value& b);
 // Below 0, 0, above 0; TypeError where Python cannot order the two.
 Result<int> compare(Run& run, const Value& a, const Value& b);
+// TypeError for what cannot be a key. Charges what hashing the key will cost.
+Status check_hashable(Run& run, const Value& key);
+// The value of `key` in a dict, or null.
+Result<const Value*> look_up(Run& run, const Dict& dict, const Value& key);
 Result<bool> contains(Run& run, const Value& container, const Value& item);
 // `operation` is ==, !=, <, <=, >, >=, in, not in.
 Result<bool> test_comparison(Run& run, std::string_view operation, const Value& a, const Value& b);

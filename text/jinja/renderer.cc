@@ -70,9 +70,11 @@ Result<Renderer::Flow> Renderer::run_statement(const Statement& statement, Scope
     case StatementKind::kSetBlock:
       RETURN_IF_ERROR(run_set_block(statement, scope));
       return Flow::kNext;
-    case StatementKind::kMacro:
-      scope.set(statement.name, make_macro(statement, scope));
+    case StatementKind::kMacro: {
+      ASSIGN_OR_RETURN(Value macro, make_macro(statement, scope));
+      scope.set(statement.name, std::move(macro));
       return Flow::kNext;
+    }
     case StatementKind::kCallBlock:
       RETURN_IF_ERROR(run_call_block(statement, scope, out));
       return Flow::kNext;
@@ -147,7 +149,7 @@ Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const Value
   if (items.empty()) return run_body(statement.otherwise, scope, out);
   std::shared_ptr<Callable> recurse;
   if (statement.recursive) {  // loop(children): the same block over other items
-    scope.capture();
+    RETURN_IF_ERROR(run_.charge(scope.capture()));
     recurse = std::make_shared<Callable>();
     recurse->name = "loop";
     recurse->call = [this, &statement, level, &scope](Run& run, const Arguments& arguments) -> Result<Value> {
@@ -215,8 +217,8 @@ Status Renderer::run_filter_block(const Statement& statement, Scope& scope, Text
   return append_printed(run_, value, out);
 }
 
-Value Renderer::make_macro(const Statement& statement, Scope& scope) {
-  scope.capture();
+Result<Value> Renderer::make_macro(const Statement& statement, Scope& scope) {
+  RETURN_IF_ERROR(run_.charge(scope.capture() + sizeof(Callable)));
   auto macro = std::make_shared<Callable>();
   macro->name = statement.name;
   macro->call = [this, &statement, &scope](Run&, const Arguments& arguments) {
@@ -264,7 +266,7 @@ Result<Value> Renderer::call_macro(const Statement& statement, Scope& defined_in
 }
 
 Status Renderer::run_call_block(const Statement& statement, Scope& scope, TextBuilder& out) {
-  const Value caller = make_macro(statement, scope);
+  ASSIGN_OR_RETURN(const Value caller, make_macro(statement, scope));
   ASSIGN_OR_RETURN(const Value value, evaluate_call(*statement.expression, scope, &caller));
   return append_printed(run_, value, out);
 }

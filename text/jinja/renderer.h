@@ -37,7 +37,7 @@ class Renderer {
   Status run_call_block(const Statement& statement, Scope& scope, TextBuilder& out);
   Status assign(Scope& scope, const std::vector<std::string>& targets, const Value& value);
   Result<Value> apply_filters(const std::vector<ExpressionPtr>& filters, Value value, Scope& scope);
-  Value make_macro(const Statement& statement, Scope& scope);
+  Result<Value> make_macro(const Statement& statement, Scope& scope);
   Result<Value> call_macro(const Statement& statement, Scope& defined_in, const Arguments& arguments);
 
   // Expressions: expressions.cc

@@ -9,6 +9,7 @@
 #include "text/jinja/printing.h"
 #include "text/jinja/string_methods.h"
 #include "text/jinja/strings.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace penstock::jinja {
@@ -157,6 +158,7 @@ std::optional<double> number_in(std::string_view text) {
 Result<Value> int_filter(Run& run, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const Bound bound, bind(run, "int", arguments, {"default", "base"}));
   ASSIGN_OR_RETURN(const int64_t base, int_argument(run, bound, 1, "int", 10));
+  if (base != 10) return run.error("ValueError", "int() knows base 10 only");
   const Value otherwise = bound[0] != nullptr ? *bound[0] : Value(int64_t{0});
   if (input.is(ValueKind::kInt)) return input;
   if (input.is(ValueKind::kBool)) return Value(int64_t{input.as_bool()});
@@ -166,8 +168,7 @@ Result<Value> int_filter(Run& run, const Value& input, const Arguments& argument
     std::string_view text = right_trimmed(left_trimmed(input.text()));
     if (!text.empty() && text[0] == '+') text.remove_prefix(1);
     int64_t value = 0;
-    const auto radix = static_cast<int>(std::clamp<int64_t>(base, 2, 36));
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value, radix);
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
     if (!text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size())
       return Value(value);
     number = number_in(text);
@@ -219,8 +220,17 @@ Result<Value> round_filter(Run& run, const Value& input, const Arguments& argume
 Result<Value> wordcount_filter(Run& run, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(bind(run, "wordcount", arguments, {}));
   ASSIGN_OR_RETURN(const Value value, printed(run, input));
-  ASSIGN_OR_RETURN(const Value words, find_string_method("split")(run, value, {}));
-  return Value(static_cast<int64_t>(words.items().size()));
+  RETURN_IF_ERROR(run.step(value.text().size() / 16));
+  int64_t words = 0;
+  bool inside = false;
+  for (std::string_view rest = value.text(); !rest.empty();) {
+    const Utf8Step step = decode_utf8(rest);
+    const bool is_word = is_word_character(step.code_point);
+    words += is_word && !inside ? 1 : 0;
+    inside = is_word;
+    rest.remove_prefix(step.length);
+  }
+  return Value(words);
 }
 
 struct Filter {
