@@ -132,14 +132,7 @@ void FakeNode::on_message(const wire::ControlT& message) {
     id_ = answer->node_id;
   } else if (const auto* peers = message.body.AsPeers()) {
     if (options_.role != wire::Role::Prefill) return;
-    for (const auto& peer : peers->peers) {
-      wire::PairUpT up;
-      up.peer = peer->node_id;
-      up.lanes = "fake";
-      up.put_gbps = 7;
-      up.memcpy_gbps = 8;
-      events_.push_back(event_of(std::move(up)));
-    }
+    for (const auto& peer : peers->peers) pairing_.push_back(peer->node_id);
   } else if (const auto* start = message.body.AsStart()) {
     starts_.push_back(*start);
     if (!fail_next_.empty()) {
@@ -179,8 +172,24 @@ void FakeNode::add_token(wire::FrameT& frame, Sequence& sequence, bool& ended) {
   ++tokens_sent_;
 }
 
+// A pair is up once the decode node knows its own id: before, nothing could be handed to it.
+void FakeNode::report_pairs() {
+  const std::lock_guard lock(cluster_.mutex);
+  std::erase_if(pairing_, [this](uint32_t peer) {
+    if (!cluster_.nodes.contains(peer)) return false;
+    wire::PairUpT up;
+    up.peer = peer;
+    up.lanes = "fake";
+    up.put_gbps = 7;
+    up.memcpy_gbps = 8;
+    events_.push_back(event_of(std::move(up)));
+    return true;
+  });
+}
+
 void FakeNode::step() {
   if (id_ == 0) return;
+  report_pairs();
   wire::FrameT frame;
   std::vector<Sequence> handed;
   {

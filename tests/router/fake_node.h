@@ -78,6 +78,7 @@ class FakeNode {
   void on_message(const wire::ControlT& message);
   void register_now();
   void announce();
+  void report_pairs();
   void step();
   void add_token(wire::FrameT& frame, Sequence& sequence, bool& ended);
   void hand_over(const Sequence& sequence);
@@ -105,6 +106,7 @@ class FakeNode {
   std::chrono::steady_clock::time_point last_frame_;
   bool accepted_ = false, final_ = false;
   std::vector<wire::EventUnion> events_;
+  std::vector<uint32_t> pairing_;  // peers whose pair is not reported yet
   std::thread thread_;
 };
 
