@@ -131,9 +131,10 @@ class Loader {
     return std::find(known.begin(), known.end(), "[" + name + "]") != known.end();
   }
 
+  // `in` says of what, and takes no part in the comparison: " in model".
   static Failure unknown(const std::string& where, const std::string& what, const std::string& name,
-                         const std::vector<std::string>& known) {
-    return fail(Error::kInvalidArgument, where + ": unknown " + what + " " + name + ": did you mean " +
+                         const std::vector<std::string>& known, const std::string& in = "") {
+    return fail(Error::kInvalidArgument, where + ": unknown " + what + " " + name + in + ": did you mean " +
                                              std::string(nearest_name(name, known)) + "?");
   }
 
@@ -159,7 +160,7 @@ class Loader {
         if (field.key == key.str()) found = &field;
       }
       const std::string where = place(value);
-      if (found == nullptr) return unknown(where, "key", std::string(key.str()) + " in " + section, known);
+      if (found == nullptr) return unknown(where, "key", std::string(key.str()), known, " in " + section);
       ASSIGN_OR_RETURN(const SourceValue source, source_value(where, *found, value));
       RETURN_IF_ERROR(assign_at(where, *found, source));
     }

@@ -80,6 +80,8 @@ TEST(ClusterConfig, FlagBeatsEnvironmentBeatsFile) {
 TEST(ClusterConfig, UnknownNamesPointToTheNearest) {
   EXPECT_EQ(error_of("\n[router]\nlisen = \"127.0.0.1:1\"\n"),
             "demo.toml:3: unknown key lisen in router: did you mean listen?");
+  EXPECT_EQ(parse_cluster_config("[model]\npth = 1\n", "demo.toml").message(),
+            "demo.toml:2: unknown key pth in model: did you mean path?");
   EXPECT_EQ(error_of("[engin]\nthreads = 1\n"),
             "demo.toml:1: unknown section [engin]: did you mean [engine]?");
   EXPECT_EQ(error_of("[[node]]\nname = \"a\"\nrole = \"decode\"\nthread = 1\n"),
