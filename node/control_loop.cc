@@ -13,6 +13,7 @@ namespace penstock {
 namespace {
 
 constexpr Duration kRegisterRetry = Duration::from_ms(500);
+constexpr Duration kUnreachableEvery = Duration::from_ms(10000);
 
 // Hellos are checked when they are decoded; anything goes here.
 const char* accept_any(std::string_view) { return nullptr; }
@@ -51,6 +52,8 @@ Status ControlLoop::open() {
   router_ = std::move(*router);
   log_.info("node started", "router", options_.router_endpoint, "peers", server_->endpoint());
   register_due_ = clock_.now();
+  // The connection is made in the background: the first second is not worth a word.
+  unreachable_told_ = clock_.now() - kUnreachableEvery + Duration::from_ms(1000);
   return {};
 }
 
@@ -185,8 +188,12 @@ void ControlLoop::register_now() {
   frame_.restart();
   wire::RegisterT registration = options_.registration;
   const Status sent = router_->send(wire::control_of(std::move(registration)));
-  register_due_ = clock_.now() + kRegisterRetry;
-  if (!sent.ok()) log_.debug("router not reachable yet", "reason", sent.message());
+  const TimePoint now = clock_.now();
+  register_due_ = now + kRegisterRetry;
+  if (sent.ok() || now < unreachable_told_ + kUnreachableEvery) return;
+  unreachable_told_ = now;
+  log_.warn("router not reachable, trying on: is it running, and is router.control right?", "router",
+            options_.router_endpoint, "reason", sent.message());
 }
 
 void ControlLoop::drop_registration(const char* why) {

@@ -91,7 +91,7 @@ class ControlLoop {
   PeerIdentity identity_;
 
   bool registered_ = false;
-  TimePoint register_due_, frame_due_, heard_;
+  TimePoint register_due_, frame_due_, heard_, unreachable_told_;
   std::map<PeerIdentity, Peer> peers_;
   std::map<PeerIdentity, PairReady> pairs_;
   FrameBuilder frame_;
