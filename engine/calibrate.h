@@ -16,7 +16,7 @@ struct MeasuredCapacity {
 struct CalibrationPlan {
   int32_t prompt_tokens = 128;
   int32_t batch_max = 16;
-  int32_t decode_steps = 4;
+  int32_t passes = 3;  // of each kind; the quickest counts
   int32_t block_tokens = 64;
   int64_t pool_blocks = 0;
 };
