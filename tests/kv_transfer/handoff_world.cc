@@ -101,7 +101,8 @@ bool HandoffWorld::start(HandoffKey key, uint32_t tokens) {
   std::vector<BlockId> blocks;
   for (size_t i = 0; i < needed; ++i) {
     auto chosen = prefill_free.begin();
-    if (rng.below(3) == 0) std::advance(chosen, static_cast<std::ptrdiff_t>(rng.below(prefill_free.size())));
+    if (scatter && rng.below(3) == 0)
+      std::advance(chosen, static_cast<std::ptrdiff_t>(rng.below(prefill_free.size())));
     blocks.emplace_back(*chosen);
     prefill_free.erase(chosen);
   }
@@ -213,7 +214,7 @@ void HandoffWorld::answer(HandoffKey key) {
     if (blocks.size() == needed) break;
     blocks.emplace_back(block);
   }
-  if (rng.below(3) == 0) std::reverse(blocks.begin(), blocks.end());
+  if (scatter && rng.below(3) == 0) std::reverse(blocks.begin(), blocks.end());
   if (!receiver->offer(clock.now(), key, blocks)) return;
   view.offered = true;
   view.blocks = blocks;

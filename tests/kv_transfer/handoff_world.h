@@ -94,6 +94,7 @@ class HandoffWorld {
   std::set<uint32_t> decode_free, prefill_free;
   std::vector<std::string> problems;
   bool grant = true;           // D answers requests at once
+  bool scatter = true;         // some source blocks are taken out of order
   bool decode_running = true;  // D's thread is driven
   bool prefill_alive = true, decode_alive = true, prefill_stopped = false;
 
