@@ -1,5 +1,6 @@
 #include "node/sequence_codec.h"
 
+#include <cstdint>
 #include <string>
 
 namespace penstock {
@@ -12,7 +13,8 @@ Result<StartRequest> start_request_of(const wire::StartT& start, int32_t vocab) 
                                                " is outside the vocabulary of " + std::to_string(vocab));
     }
   }
-  if (start.prompt_tokens == 0 || start.prompt_tokens > start.ids.size() || start.tokens_max == 0) {
+  if (start.prompt_tokens == 0 || start.prompt_tokens > start.ids.size() || start.tokens_max == 0 ||
+      start.tokens_max > static_cast<uint32_t>(INT32_MAX)) {
     return fail(Error::kInvalidArgument, "start with prompt_tokens or tokens_max out of range");
   }
   StartRequest request;
