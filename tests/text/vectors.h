@@ -21,12 +21,32 @@ inline void expect_stream(const Tokenizer& tokenizer, const golden::Json& row) {
   EXPECT_EQ(tokenizer.decode(golden::ids(row, "ids")), row.at("decoded").get<std::string>());
 }
 
-inline void expect_vectors(Tokenizer& tokenizer, const std::string& vectors, const std::string& streams,
-                           size_t vector_count, size_t stream_count) {
-  const auto rows = golden::lines(vectors);
-  EXPECT_EQ(rows.size(), vector_count);
+// A small tokenizer of a known style. The normalizer of the Qwen 2 style (NFC) is left out: we refuse it.
+inline Tokenizer load_style(const std::string& style) {
+  const std::string file = golden::path(style + "_tokenizer.json");
+  golden::Json json = golden::Json::parse(golden::read(file));
+  json["normalizer"] = nullptr;
+  return Tokenizer::from_json(json.dump(), file).value();
+}
+
+inline void expect_streams(const Tokenizer& tokenizer, const std::string& file, size_t count) {
+  const auto rows = golden::lines(file);
+  EXPECT_EQ(rows.size(), count);
   for (const golden::Json& row : rows) {
+    SCOPED_TRACE(row.dump());
+    expect_stream(tokenizer, row);
+    if (testing::Test::HasFailure()) return;  // one broken row says enough
+  }
+}
+
+// Ids in both modes and what they decode to. Returns the number of rows held to that.
+inline size_t expect_ids(Tokenizer& tokenizer, const std::string& file, bool skip_denormalized = false) {
+  size_t held = 0;
+  for (const golden::Json& row : golden::lines(file)) {
     const auto text = row.at("text").get<std::string>();
+    // The reference gives back the normalised text.
+    if (skip_denormalized && row.at("decoded").get<std::string>() != text) continue;
+    ++held;
     SCOPED_TRACE(row.at("text").dump());
     const auto ids = golden::ids(row, "ids");
     EXPECT_EQ(tokenizer.encode(text, ParseSpecial::kYes).value(), ids);
@@ -37,15 +57,9 @@ inline void expect_vectors(Tokenizer& tokenizer, const std::string& vectors, con
     }
     EXPECT_EQ(tokenizer.decode(ids, SkipSpecial::kYes), row.at("decoded_skip_special").get<std::string>());
     expect_stream(tokenizer, row);
-    if (testing::Test::HasFailure()) return;  // one broken row says enough
+    if (testing::Test::HasFailure()) break;
   }
-  const auto stream_rows = golden::lines(streams);
-  EXPECT_EQ(stream_rows.size(), stream_count);
-  for (const golden::Json& row : stream_rows) {
-    SCOPED_TRACE(row.dump());
-    expect_stream(tokenizer, row);
-    if (testing::Test::HasFailure()) return;
-  }
+  return held;
 }
 
 }  // namespace penstock

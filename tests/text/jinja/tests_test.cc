@@ -1,0 +1,11 @@
+#include "text/jinja/tests.h"
+
+#include "tests/text/jinja/cases.h"
+
+namespace penstock::jinja {
+namespace {
+
+TEST(Tests, AsJinja2) { expect_cases("tests", 63); }
+
+}  // namespace
+}  // namespace penstock::jinja
