@@ -1,5 +1,6 @@
 #include "fabric/context_ucx.h"
 
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
@@ -24,7 +25,9 @@ std::string value_of(const char* variable, const std::string& otherwise) {
   return given == nullptr ? otherwise : given;
 }
 
-bool is_yes(const std::string& value) {
+bool is_yes(std::string value) {
+  for (char& c : value)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));  // as UCX reads it
   return value == "y" || value == "yes" || value == "1" || value == "on";
 }
 

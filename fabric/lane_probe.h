@@ -33,7 +33,8 @@ class LaneProbe {
   // nothing else may use it. `clock` is read around the puts: probing is the one timing in this room.
   LaneProbe(Transport& transport, const Clock& clock, LocalMemory local);
 
-  // The peer's LaneProbe memory comes from its hello. Errors as import_memory() and put().
+  // The peer's LaneProbe memory comes from its hello. Errors as import_memory(), kInvalidArgument for memory
+  // that is too small or a second probe under way; what fails later is a result with that status.
   Status start(PeerId peer, const MemoryDescriptor& target);
   std::vector<LaneProbeResult> take_results();
 

@@ -65,6 +65,7 @@ Result<UniqueFd> watch_process(const TransportIdentity& identity) {
   // Only now: the pid cannot be reused behind an open pidfd without its start time telling.
   if (start_ticks_of(identity.pid) != identity.start_ticks)
     return fail(Error::kUnavailable, who + " has exited; its pid belongs to another process now");
+  if (has_exited(pidfd)) return fail(Error::kUnavailable, who + " has exited");  // a zombie
   return pidfd;
 }
 

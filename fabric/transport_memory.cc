@@ -38,7 +38,7 @@ class MemoryTransport final : public Transport {
   LaneReport lanes(PeerId) const override { return {"memory", "memory", !network_.options_.network_lanes}; }
   bool progress() override;
   int event_fd() const override { return -1; }
-  bool arm() override { return ready_.empty() && received_.empty(); }
+  bool arm() override { return ready_.empty() && received_.empty() && failed_.empty(); }
 
  private:
   friend class MemoryNetwork;
@@ -68,6 +68,11 @@ class MemoryTransport final : public Transport {
   void put_ended(PeerId peer, uint64_t put_number, const Completion& done, const Status& status);
   void cancel(Connection& connection, const Failure& why);
   void peer_exited(uint64_t instance);
+  // Over lanes of a network: whether the endpoint that was there when a put was posted is there still.
+  bool accepts(uint64_t from, PeerId then) const {
+    const PeerId now = connection_to(from);
+    return now != PeerId() && (then == PeerId() || then == now);
+  }
 
   MemoryNetwork& network_;
   PeerAddress address_;
@@ -107,6 +112,11 @@ PeerId MemoryTransport::connection_to(uint64_t instance) const {
 Result<RemoteMemoryId> MemoryTransport::import_memory(PeerId peer, const MemoryDescriptor& memory) {
   Connection* connection = find_open(peer);
   if (connection == nullptr) return fail(Error::kUnavailable, "not connected");
+  for (size_t i = 0; i < connection->memories.size(); ++i) {
+    const MemoryDescriptor& known = connection->memories[i];
+    if (known.base == memory.base && known.bytes == memory.bytes && known.key == memory.key)
+      return RemoteMemoryId(static_cast<uint32_t>(i + 1));
+  }
   connection->memories.push_back(memory);
   return RemoteMemoryId(static_cast<uint32_t>(connection->memories.size()));
 }
@@ -130,6 +140,8 @@ Status MemoryTransport::put(PeerId peer, const std::byte* local, RemoteMemoryId 
   item.done = std::move(done);
   item.put_number = ++connection->last_put;
   item.is_put = true;
+  if (const MemoryTransport* target = network_.find(item.to))
+    item.target_connection = target->connection_to(item.from);
   network_.flight_.push_back(std::move(item));
   connection->puts_in_flight += 1;
   return {};
@@ -182,13 +194,16 @@ void MemoryTransport::put_ended(PeerId peer, uint64_t put_number, const Completi
   }
 }
 
-// Completions run with an error although the stores they stood for may still land: that is shared memory.
+// Completions run with an error although the stores they stood for may still land: that is shared memory. The
+// bytes are on their way by then: nobody reads the source any more.
 void MemoryTransport::cancel(Connection& connection, const Failure& why) {
   connection.open = false;
   for (MemoryNetwork::InFlight& item : network_.flight_) {
     const bool ours =
         item.from == address_.identity.instance && item.to == connection.instance && item.is_put;
-    if (ours && item.done) ready_.emplace_back(std::exchange(item.done, {}), why);
+    if (!ours || item.source == nullptr) continue;
+    item.body.assign(reinterpret_cast<const char*>(std::exchange(item.source, nullptr)), item.bytes);
+    if (item.done) ready_.emplace_back(std::exchange(item.done, {}), why);
   }
   for (Flush& flush : connection.flushes) ready_.emplace_back(std::move(flush.done), why);
   connection.flushes.clear();
@@ -215,6 +230,8 @@ void MemoryTransport::peer_exited(uint64_t instance) {
 
 bool MemoryTransport::progress() {
   const bool worked = !ready_.empty() || !received_.empty() || !failed_.empty();
+  std::vector<PeerId> failed;
+  failed.swap(failed_);
   std::vector<std::pair<Completion, Status>> ready;
   ready.swap(ready_);
   for (auto& [done, status] : ready) done(status);
@@ -225,13 +242,9 @@ bool MemoryTransport::progress() {
     const MessageHandler& handler = handlers_[static_cast<size_t>(message.type)];
     if (peer != PeerId() && handler) handler(peer, std::as_bytes(std::span(message.body)));
   }
-  if (ready_.empty()) {
-    std::vector<PeerId> failed;
-    failed.swap(failed_);
-    for (PeerId peer : failed) {
-      for (const PeerFailedHandler& listener : listeners_)
-        listener(peer, fail(Error::kUnavailable, "the peer's process has exited"));
-    }
+  for (PeerId peer : failed) {  // their completions were among those of this call
+    for (const PeerFailedHandler& listener : listeners_)
+      listener(peer, fail(Error::kUnavailable, "the peer's process has exited"));
   }
   return worked;
 }
@@ -290,17 +303,21 @@ void MemoryNetwork::land(InFlight item) {
     if (to != nullptr) to->received_.push_back({item.from, item.type, std::move(item.body)});
     return;
   }
+  if (from == nullptr) return;  // posted by a process that has exited
   Status status;
-  const bool refused = options_.network_lanes && to != nullptr && to->connection_to(item.from) == PeerId();
+  const bool refused =
+      options_.network_lanes && to != nullptr && !to->accepts(item.from, item.target_connection);
   if (rng_.uniform() < options_.fail_put || refused) {
     status = fail(Error::kUnavailable, "a lane has failed");
   } else if (to != nullptr) {
-    std::memcpy(item.target, item.source, item.bytes);
+    const void* source = item.source == nullptr ? static_cast<const void*>(item.body.data()) : item.source;
+    std::memcpy(item.target, source, item.bytes);
     puts_landed_ += 1;
-    if (rng_.uniform() < options_.flip_byte) item.target[rng_.below(item.bytes)] ^= std::byte{0x10};
+    if (rng_.uniform() < options_.flip_byte && item.bytes > 0)
+      item.target[rng_.below(item.bytes)] ^= std::byte{0x10};
   }
   // Puts and flushes into a dead peer succeed, as with UCX.
-  if (from != nullptr) from->put_ended(item.connection, item.put_number, item.done, status);
+  from->put_ended(item.connection, item.put_number, item.done, status);
 }
 
 }  // namespace penstock

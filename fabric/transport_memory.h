@@ -63,7 +63,8 @@ class MemoryNetwork {
   struct InFlight {
     uint64_t from = 0, to = 0;          // instances
     PeerId connection;                  // of the sender
-    const std::byte* source = nullptr;  // of a put
+    PeerId target_connection;           // of the target, when a put was posted
+    const std::byte* source = nullptr;  // of a put; null once its completion ran and `body` holds the bytes
     std::byte* target = nullptr;
     std::string body;  // of a message
     MessageType type = MessageType::kHeartbeat;

@@ -22,6 +22,7 @@ namespace {
 constexpr unsigned kActiveMessageId = 1;
 constexpr size_t kMessageBytesMax = 64u << 20;
 constexpr int kPollsPerProgress = 16;
+constexpr unsigned kProgressPerExitCheck = 64;  // a loop with always something to do never comes to arm()
 
 // Travels in front of every message: UCX does not say who sent one.
 struct MessageHeader {
@@ -54,6 +55,7 @@ struct Connection {
   std::vector<MemoryDescriptor> memories;  // same index as keys
   std::optional<Failure> failure;          // set by UCX's callback; handled after its progress returns
   bool open = true;
+  bool settled = false;  // failed, and UCX has given back every operation
   bool failure_reported = false;
   size_t outstanding = 0;  // operations UCX still holds, their completions not yet queued
 };
@@ -130,6 +132,7 @@ class UcxTransport final : public Transport {
   std::unordered_map<uint64_t, PeerId> open_by_instance_;
   std::unordered_map<uint64_t, std::weak_ptr<RemoteProcess>> processes_;
   uint32_t last_peer_ = 0;
+  unsigned progress_calls_ = 0;
   std::vector<std::pair<Completion, Status>> ready_;
   std::vector<Received> received_;
   std::array<MessageHandler, static_cast<size_t>(MessageType::kCount)> handlers_;
@@ -515,7 +518,11 @@ bool UcxTransport::report_failures() {
   for (auto& [id, connection] : connections_) {
     if (!connection->failure || connection->failure_reported) continue;
     destroy_endpoint(*connection);
-    if (connection->outstanding > 0 || !ready_.empty()) continue;
+    if (connection->outstanding > 0) continue;
+    if (!std::exchange(connection->settled, true)) {  // the last of its completions may be queued
+      reported = true;
+      continue;
+    }
     connection->failure_reported = true;
     failed.emplace_back(id, *connection->failure);
   }
@@ -529,6 +536,7 @@ bool UcxTransport::report_failures() {
 bool UcxTransport::progress() {
   bool worked = false;
   for (int i = 0; i < kPollsPerProgress && ucp_worker_progress(worker_.get()) != 0; ++i) worked = true;
+  if (++progress_calls_ % kProgressPerExitCheck == 0) worked |= find_exited();
   worked |= deliver();
   worked |= report_failures();
   worked |= finish_closing();
@@ -537,6 +545,11 @@ bool UcxTransport::progress() {
 
 bool UcxTransport::arm() {
   if (find_exited() || !ready_.empty() || !received_.empty()) return false;
+  const bool failed = std::any_of(connections_.begin(), connections_.end(), [](const auto& entry) {
+    const Connection& connection = *entry.second;  // a verb found it: progress() has yet to tell
+    return connection.failure && !connection.failure_reported && connection.outstanding == 0;
+  });
+  if (failed) return false;
   return ucp_worker_arm(worker_.get()) == UCS_OK;
 }
 
