@@ -142,33 +142,44 @@ void Engine::forward(const RunStep& step) {
 }
 
 void Engine::sample_all(const RunStep& step) {
+  size_t count = 0;
+  for (const Slice& slice : step.slices) {
+    if (!slice.wants_sample) continue;
+    if (count == rows_.size()) rows_.emplace_back();
+    rows_[count].slice = &slice;
+    rows_[count++].params = &params_.at(slice.key);
+  }
+  runner_.for_each(static_cast<int64_t>(count), [this](int64_t row) { sample_row(row); });
   done_.results.clear();
   sampled_.clear();
-  int64_t row = 0;
-  for (const Slice& slice : step.slices) {
-    if (slice.wants_sample) sample_one(slice, runner_.logits(row++));
+  for (size_t i = 0; i < count; ++i) {
+    const bool failed = !rows_[i].failure.empty();
+    if (failed) failure_ = rows_[i].failure;
+    done_.results.push_back({rows_[i].slice->key, rows_[i].token.token, failed});
+    sampled_.push_back(std::move(rows_[i].token));
   }
 }
 
-void Engine::sample_one(const Slice& slice, std::span<const float> logits) {
-  const DecodeParams& params = params_.at(slice.key);
-  EmittedToken token;
-  token.key = slice.key;
-  token.position = slice.first_position + slice.token_count;
-  const auto drawn = sample(runner_.isa(), logits, params.sampling, token.position, scratch_);
-  if (drawn.ok()) {
-    token.token = drawn->token;
-    token.logprob = drawn->logprob;
-  } else {
-    failure_ = drawn.message();
+void Engine::sample_row(int64_t index) {
+  SampledRow& row = rows_[static_cast<size_t>(index)];
+  const DecodeParams& params = *row.params;
+  row.failure.clear();
+  row.token = {};
+  row.token.key = row.slice->key;
+  row.token.position = row.slice->first_position + row.slice->token_count;
+  const std::span<const float> logits = runner_.logits(index);
+  const auto drawn = sample(runner_.isa(), logits, params.sampling, row.token.position, row.scratch);
+  if (!drawn.ok()) {
+    row.failure = drawn.message();
+    return;
   }
-  if (drawn.ok() && params.logprobs && params.top_logprobs > 0) {
-    token.top.resize(static_cast<size_t>(params.top_logprobs));
-    const auto found = top_logprobs(runner_.isa(), logits, params.top_logprobs, token.top, scratch_);
-    token.top.resize(found.ok() ? static_cast<size_t>(*found) : 0);
+  row.token.token = drawn->token;
+  row.token.logprob = drawn->logprob;
+  if (params.logprobs && params.top_logprobs > 0) {
+    row.token.top.resize(static_cast<size_t>(params.top_logprobs));
+    const auto found = top_logprobs(runner_.isa(), logits, params.top_logprobs, row.token.top, row.scratch);
+    row.token.top.resize(found.ok() ? static_cast<size_t>(*found) : 0);
   }
-  done_.results.push_back({slice.key, token.token, !drawn.ok()});
-  sampled_.push_back(std::move(token));
 }
 
 void Engine::fail_all(const RunStep& step, const std::string& message) {

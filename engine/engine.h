@@ -97,11 +97,20 @@ class Engine {
   const scheduler::BatchScheduler& batch() const { return scheduler_; }
 
  private:
+  // One row of logits on its way to a token. Rows are drawn side by side, each with buffers of its own.
+  struct SampledRow {
+    const scheduler::Slice* slice = nullptr;
+    const DecodeParams* params = nullptr;
+    SamplingScratch scratch;
+    EmittedToken token;
+    std::string failure;
+  };
+
   void carry_out(const scheduler::BatchActions& actions);
   void submit(scheduler::SequenceKind kind, const scheduler::SequenceSpec& spec, const DecodeParams& params);
   void forward(const scheduler::RunStep& step);
   void sample_all(const scheduler::RunStep& step);
-  void sample_one(const scheduler::Slice& slice, std::span<const float> logits);
+  void sample_row(int64_t row);
   void fail_all(const scheduler::RunStep& step, const std::string& message);
   void measure(const scheduler::RunStep& step, Duration took);
   void tell(const scheduler::Emit& emit);
@@ -112,7 +121,7 @@ class Engine {
   EngineListener& listener_;
   std::unordered_map<SequenceKey, DecodeParams> params_;
   StepBatch batch_;
-  SamplingScratch scratch_;
+  std::vector<SampledRow> rows_;  // rows of this step's logits; never shrinks
   scheduler::StepDone done_;
   std::vector<EmittedToken> sampled_;  // one per result: log-probabilities until Emit names the position
   std::string failure_;                // why the last step's failed sequences failed

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/thread_pool.h"
+
 namespace penstock {
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(Device& device, std::unique_ptr<Stream> stream,
@@ -36,6 +38,14 @@ Status ModelRunner::run(const ForwardBatch& batch, LayerCallback on_layer) {
     stream_->copy_async(host_logits_.data(), logits.data, bytes, CopyKind::kDeviceToHost);
   }
   return stream_->synchronize();
+}
+
+void ModelRunner::for_each(int64_t count, FunctionRef<void(int64_t)> fn) {
+  if (stream_->kind() == DeviceKind::kCpu) {
+    stream_->threads().parallel_for(count, fn);
+  } else {
+    for (int64_t i = 0; i < count; ++i) fn(i);
+  }
 }
 
 std::span<const float> ModelRunner::logits(int64_t index) const {

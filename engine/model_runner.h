@@ -20,6 +20,7 @@ class ModelRunner final : public Runner {
 
   Status run(const ForwardBatch& batch, LayerCallback on_layer) override;
   std::span<const float> logits(int64_t index) const override;
+  void for_each(int64_t count, FunctionRef<void(int64_t)> fn) override;
   Isa isa() const override { return stream_->isa(); }
   int32_t layers() const override { return static_cast<int32_t>(model_.config().layers); }
 

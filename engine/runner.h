@@ -21,6 +21,9 @@ class Runner {
   // next run. A failure means that the whole step has no result.
   virtual Status run(const ForwardBatch& batch, LayerCallback on_layer) = 0;
   virtual std::span<const float> logits(int64_t index) const = 0;
+  // Calls fn(i) once for each i in [0, count), in any order and perhaps at once, on the forward pass's
+  // threads.
+  virtual void for_each(int64_t count, FunctionRef<void(int64_t)> fn) = 0;
   virtual Isa isa() const = 0;
   virtual int32_t layers() const = 0;
 };

@@ -16,7 +16,7 @@ void swiglu(Stream& stream, Matrix<const float> gate_up, Matrix<float> y) {
     return;
   }
   const RowOps& ops = row_ops(stream.isa());
-  for_each_row(stream, y.rows, ffn, 16384,
+  for_each_row(stream, y.rows, ffn, 4096,
                [&](int64_t row) { ops.swiglu(gate_up.row(row), gate_up.row(row) + ffn, ffn, y.row(row)); });
 }
 

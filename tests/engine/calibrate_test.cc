@@ -21,6 +21,9 @@ class TimedRunner final : public Runner {
     }
     return {};
   }
+  void for_each(int64_t count, FunctionRef<void(int64_t)> fn) override {
+    while (count > 0) fn(--count);
+  }
   std::span<const float> logits(int64_t) const override { return {}; }
   Isa isa() const override { return Isa::kPortable; }
   int32_t layers() const override { return 1; }

@@ -55,6 +55,10 @@ class FakeRunner final : public Runner {
     for (const int32_t row : batch.logit_rows) rows_.push_back(logits_at(batch, row));
     return {};
   }
+  // Last row first: no result may depend on the order.
+  void for_each(int64_t count, FunctionRef<void(int64_t)> fn) override {
+    while (count > 0) fn(--count);
+  }
   std::span<const float> logits(int64_t index) const override { return rows_[static_cast<size_t>(index)]; }
   Isa isa() const override { return Isa::kPortable; }
   int32_t layers() const override { return layers_; }
