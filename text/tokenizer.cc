@@ -101,8 +101,6 @@ bool Tokenizer::is_special(TokenId id) const {
 
 std::optional<TokenId> Tokenizer::find_token(std::string_view content) const { return model_->find(content); }
 int32_t Tokenizer::vocab_size() const { return model_->size(); }
-std::optional<TokenId> Tokenizer::bos() const { return model_->bos(); }
-std::optional<TokenId> Tokenizer::eos() const { return model_->eos(); }
 
 std::vector<TokenId> Tokenizer::special_tokens() const {
   std::vector<TokenId> ids;
@@ -130,14 +128,6 @@ Result<Tokenizer> Tokenizer::from_json(std::string_view json, std::string_view n
 Result<Tokenizer> Tokenizer::from_file(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string json, read_text_file(path));
   return from_json(json, path);
-}
-
-Result<Tokenizer> Tokenizer::from_vocabulary(const TokenizerVocabulary& vocabulary) {
-  auto parts = parts_from_vocabulary(vocabulary);
-  if (!parts.ok()) return parts.failure();
-  auto model = TokenizerModel::build(std::move(*parts));
-  if (!model.ok()) return model.failure();
-  return Tokenizer(std::make_shared<const TokenizerModel>(std::move(*model)));
 }
 
 }  // namespace penstock

@@ -25,17 +25,6 @@ enum class ParseSpecial : bool { kNo, kYes };
 enum class AddSpecial : bool { kNo, kYes };
 enum class SkipSpecial : bool { kNo, kYes };
 
-// What a GGUF file says about its tokenizer, in the words of its metadata keys (tokenizer.ggml.*).
-struct TokenizerVocabulary {
-  std::string model;                // "gpt2" is byte-level BPE; others are refused
-  std::string pre;                  // name of the pre-tokenizer: "smollm", "llama-bpe", "qwen2", "gpt-2"...
-  std::vector<std::string> tokens;  // in the byte-level alphabet; the index is the id
-  std::vector<int32_t> types;  // 1 normal, 2 unknown, 3 control (special), 4 user-defined, 5 unused, 6 byte
-  std::vector<std::string> merges;  // "left right", best first
-  std::optional<TokenId> bos, eos;
-  bool add_bos = false;
-};
-
 class TokenizerModel;    // immutable: vocabulary, merges, pre-tokenizer, added tokens
 class TokenizerScratch;  // mutable: word cache, regex match state
 
@@ -45,7 +34,6 @@ class Tokenizer {
   // BPE is kUnsupported.
   static Result<Tokenizer> from_file(const std::string& path);
   static Result<Tokenizer> from_json(std::string_view json, std::string_view name);
-  static Result<Tokenizer> from_vocabulary(const TokenizerVocabulary& vocabulary);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -71,9 +59,6 @@ class Tokenizer {
   int32_t vocab_size() const;
   // Special tokens in ascending order of id.
   std::vector<TokenId> special_tokens() const;
-  // Known from GGUF metadata only; a Hugging Face folder tells them in its config files.
-  std::optional<TokenId> bos() const;
-  std::optional<TokenId> eos() const;
 
  private:
   explicit Tokenizer(std::shared_ptr<const TokenizerModel> model);

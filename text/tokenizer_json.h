@@ -1,4 +1,4 @@
-// Loaders of tokenizer parts: from a tokenizer.json and from GGUF metadata. Private to text/.
+// Loader of tokenizer parts from a tokenizer.json. Private to text/.
 //
 // Pure functions, but for read_text_file. Errors name the field.
 #pragma once
@@ -13,7 +13,6 @@
 namespace penstock {
 
 Result<TokenizerParts> parts_from_tokenizer_json(std::string_view json);
-Result<TokenizerParts> parts_from_vocabulary(const TokenizerVocabulary& vocabulary);
 
 // The whole file; kNotFound or kIo with its path. Files above 1 GiB are refused.
 Result<std::string> read_text_file(const std::string& path);

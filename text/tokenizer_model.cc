@@ -31,8 +31,6 @@ Result<TokenizerModel> TokenizerModel::build(TokenizerParts parts) {
   model.pre_tokenizer_ = std::move(parts.pre_tokenizer);
   model.prefix_ = std::move(parts.prefix);
   model.suffix_ = std::move(parts.suffix);
-  model.bos_ = parts.bos;
-  model.eos_ = parts.eos;
   return model;
 }
 

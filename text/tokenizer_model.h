@@ -1,7 +1,7 @@
 // The immutable part of a tokenizer: built once from parts, shared by every Tokenizer cloned from it.
 //
-// Private to text/: tokenizer.h is the interface. The parts come from tokenizer.json (tokenizer_json.cc) or
-// from GGUF metadata (tokenizer_gguf.cc).
+// Private to text/: tokenizer.h is the interface. The parts come from a tokenizer.json
+// (tokenizer_json.cc).
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-// What a loader found. Strings are in the byte-level alphabet, as files spell them.
+// What the loader found. Strings are in the byte-level alphabet, as files spell them.
 struct TokenizerParts {
   std::vector<std::pair<std::string, TokenId>> vocabulary;
   std::vector<std::pair<std::string, std::string>> merges;  // best first
@@ -28,7 +28,6 @@ struct TokenizerParts {
   bool ignore_merges = false;  // a word that is a token needs no merges
   std::optional<std::string> unknown_token;
   std::vector<TokenId> prefix, suffix;  // what the post-processor puts around a text
-  std::optional<TokenId> bos, eos;
 };
 
 class TokenizerModel {
@@ -53,8 +52,6 @@ class TokenizerModel {
   const PreTokenizer& pre_tokenizer() const { return pre_tokenizer_; }
   const std::vector<TokenId>& prefix() const { return prefix_; }
   const std::vector<TokenId>& suffix() const { return suffix_; }
-  std::optional<TokenId> bos() const { return bos_; }
-  std::optional<TokenId> eos() const { return eos_; }
 
  private:
   Status add_vocabulary(const TokenizerParts& parts);
@@ -69,7 +66,6 @@ class TokenizerModel {
   AddedTokens added_;
   PreTokenizer pre_tokenizer_;
   std::vector<TokenId> prefix_, suffix_;
-  std::optional<TokenId> bos_, eos_;
 };
 
 }  // namespace penstock

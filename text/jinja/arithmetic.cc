@@ -17,10 +17,21 @@ double to_double(const Value& value) {
 Failure overflow(Run& run) { return run.error("OverflowError", "an integer does not fit in 64 bits"); }
 Failure division_by_zero(Run& run) { return run.error("ZeroDivisionError", "division by zero"); }
 
+Result<Value> float_power(Run& run, double base, double exponent) {
+  if (base == 0 && exponent < 0) return division_by_zero(run);
+  if (base < 0 && std::floor(exponent) != exponent) {
+    return run.error("ValueError", "a negative number to a fractional power is a complex number");
+  }
+  const double result = std::pow(base, exponent);
+  if (std::isinf(result) && std::isfinite(base) && std::isfinite(exponent)) {
+    return run.error("OverflowError", "the power is out of range");
+  }
+  return Value(result);
+}
+
 Result<Value> int_power(Run& run, int64_t base, int64_t exponent) {
   if (exponent < 0) {
-    if (base == 0) return division_by_zero(run);
-    return Value(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+    return float_power(run, static_cast<double>(base), static_cast<double>(exponent));
   }
   int64_t result = 1;
   while (exponent > 0) {
@@ -55,12 +66,13 @@ Result<Value> float_arithmetic(Run& run, std::string_view operation, double a, d
   if (operation == "+") return Value(a + b);
   if (operation == "-") return Value(a - b);
   if (operation == "*") return Value(a * b);
-  if (operation == "**") return Value(std::pow(a, b));
+  if (operation == "**") return float_power(run, a, b);
   if (b == 0) return division_by_zero(run);
   if (operation == "/") return Value(a / b);
   if (operation == "//") return Value(std::floor(a / b));
   const double rest = std::fmod(a, b);
-  return Value(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+  if (rest == 0) return Value(std::copysign(0.0, b));
+  return Value((rest < 0) != (b < 0) ? rest + b : rest);
 }
 
 Result<Value> repeat(Run& run, const Value& sequence, int64_t count) {
@@ -80,7 +92,7 @@ Result<Value> repeat(Run& run, const Value& sequence, int64_t count) {
       items.insert(items.end(), sequence.items().begin(), sequence.items().end());
     }
   }
-  return is_string ? run.string(text.take()) : run.list(std::move(items), sequence.as_list().is_tuple);
+  return is_string ? run.string(text.take()) : run.list(std::move(items), sequence.as_list().kind);
 }
 
 Result<Value> join_two(Run& run, const Value& a, const Value& b) {
@@ -94,10 +106,10 @@ Result<Value> join_two(Run& run, const Value& a, const Value& b) {
   RETURN_IF_ERROR(run.charge((a.items().size() + b.items().size()) * sizeof(Value)));
   std::vector<Value> items = a.items();
   items.insert(items.end(), b.items().begin(), b.items().end());
-  return run.list(std::move(items), a.as_list().is_tuple);
+  return run.list(std::move(items), a.as_list().kind);
 }
 
-bool is_sequence(const Value& value) { return value.is(ValueKind::kString) || value.is(ValueKind::kList); }
+bool is_sequence(const Value& value) { return value.is(ValueKind::kString) || is_indexed(value); }
 
 }  // namespace
 
@@ -109,7 +121,7 @@ Result<Value> arithmetic(Run& run, std::string_view operation, const Value& a, c
   if (operation == "*" && is_sequence(a) && is_int(b)) return repeat(run, a, to_int(b));
   if (operation == "*" && is_int(a) && is_sequence(b)) return repeat(run, b, to_int(a));
   const bool alike = a.kind() == b.kind() && is_sequence(a) &&
-                     (a.is(ValueKind::kString) || a.as_list().is_tuple == b.as_list().is_tuple);
+                     (a.is(ValueKind::kString) || a.as_list().kind == b.as_list().kind);
   if (operation == "+" && alike) return join_two(run, a, b);
   if (operation == "%" && a.is(ValueKind::kString)) {
     return run.error("TypeError", "formatting with % is not supported; use ~");

@@ -369,9 +369,19 @@ Result<ExpressionPtr> ExpressionParser::parse_call(ExpressionPtr callee) {
   return finish(std::move(node));
 }
 
+// Names of filters and tests may have dots: `x|a.b` is the filter "a.b", not an attribute.
+Result<std::string> ExpressionParser::parse_dotted_name() {
+  ASSIGN_OR_RETURN(std::string name, tokens_.expect_name());
+  while (tokens_.skip_operator(".")) {
+    ASSIGN_OR_RETURN(const std::string part, tokens_.expect_name());
+    name += "." + part;
+  }
+  return name;
+}
+
 Result<ExpressionPtr> ExpressionParser::parse_filter(ExpressionPtr input) {
   Expression node = start(ExpressionKind::kFilter);
-  ASSIGN_OR_RETURN(node.name, tokens_.expect_name());
+  ASSIGN_OR_RETURN(node.name, parse_dotted_name());
   node.children.push_back(std::move(input));
   if (tokens_.is_operator("(")) RETURN_IF_ERROR(parse_arguments(node));
   return finish(std::move(node));
@@ -382,14 +392,15 @@ Result<ExpressionPtr> ExpressionParser::parse_test(ExpressionPtr input) {
   Expression node = start(ExpressionKind::kTest);
   tokens_.next();
   const bool negated = tokens_.skip_name("not");
-  ASSIGN_OR_RETURN(node.name, tokens_.expect_name());
+  ASSIGN_OR_RETURN(node.name, parse_dotted_name());
   node.children.push_back(std::move(input));
+  if (tokens_.is_name("is")) return syntax_error(node.line, "tests cannot be chained: write `and`");
   const bool starts_argument =
       tokens_.is(TokenKind::kString) || tokens_.is(TokenKind::kInteger) || tokens_.is(TokenKind::kFloat) ||
       tokens_.is_operator("[") || tokens_.is_operator("{") ||
       (tokens_.is(TokenKind::kName) && !tokens_.is_name("else") && !tokens_.is_name("or") &&
-       !tokens_.is_name("and") && !tokens_.is_name("is") && !tokens_.is_name("if") &&
-       !tokens_.is_name("not") && !tokens_.is_name("in") && !tokens_.is_name("recursive"));
+       !tokens_.is_name("and") && !tokens_.is_name("if") && !tokens_.is_name("not") &&
+       !tokens_.is_name("in") && !tokens_.is_name("recursive"));
   if (tokens_.is_operator("(")) {
     RETURN_IF_ERROR(parse_arguments(node));
   } else if (starts_argument) {

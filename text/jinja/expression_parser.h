@@ -49,6 +49,7 @@ class ExpressionParser {
   Result<ExpressionPtr> parse_call(ExpressionPtr node);
   Result<ExpressionPtr> parse_test(ExpressionPtr node);
   Result<ExpressionPtr> parse_binary_chain(std::initializer_list<std::string_view> operators, Level operand);
+  Result<std::string> parse_dotted_name();
   Status parse_arguments(Expression& call);
   // Closes a node: its depth from its children's, refused when the tree gets too deep.
   Result<ExpressionPtr> finish(Expression node) const;

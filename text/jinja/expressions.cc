@@ -22,7 +22,8 @@ Result<Value> Renderer::evaluate(const Expression& node, Scope& scope) {
     case ExpressionKind::kList:
     case ExpressionKind::kTuple: {
       ASSIGN_OR_RETURN(std::vector<Value> items, evaluate_all(node.children, scope));
-      return run_.list(std::move(items), node.kind == ExpressionKind::kTuple);
+      const bool tuple = node.kind == ExpressionKind::kTuple;
+      return run_.list(std::move(items), tuple ? ListKind::kTuple : ListKind::kList);
     }
     case ExpressionKind::kDict:
       return evaluate_dict(node, scope);

@@ -29,7 +29,10 @@ Result<Dict> named_values(Run& run, const Arguments& arguments) {
   Dict dict;
   for (const Value& source : arguments.positional) {
     if (!source.is(ValueKind::kDict)) return run.error("TypeError", "expected a dict or named arguments");
-    for (const auto& [key, value] : source.as_dict().entries()) dict.set(key, value);
+    for (const auto& [key, value] : source.as_dict().entries()) {
+      RETURN_IF_ERROR(check_hashable(run, key));
+      dict.set(key, value);
+    }
   }
   for (const auto& [name, value] : arguments.named) dict.set(name, value);
   return dict;

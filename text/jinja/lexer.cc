@@ -156,7 +156,8 @@ Result<bool> Lexer::lex_raw() {
     return all - text.size() + (text[0] == '+' ? 3 : 2);
   };
   const size_t opening = tag_length(begin, "raw");
-  if (opening == 0) return false;
+  if (opening == 0 || source_.substr(begin + opening - 3, 3) == "+%}")
+    return false;  // no {% raw +%} in Jinja
   const int line = line_;
   advance(opening);
   line_starting_ = false;

@@ -27,12 +27,23 @@ Result<Value> length_filter(Run& run, const Value& input, const Arguments& argum
       RETURN_IF_ERROR(run.step(input.text().size() / 64));
       return Value(static_cast<int64_t>(count_code_points(input.text())));
     case ValueKind::kList:
+      if (input.as_list().kind == ListKind::kGenerator) break;
       return Value(static_cast<int64_t>(input.items().size()));
     case ValueKind::kDict:
       return Value(static_cast<int64_t>(input.as_dict().size()));
     default:
-      return run.error("TypeError", "object of type '" + std::string(type_name(input)) + "' has no len()");
+      break;
   }
+  return run.error("TypeError", "object of type '" + std::string(type_name(input)) + "' has no len()");
+}
+
+bool is_generator(const Value& value) {
+  return value.is(ValueKind::kList) && value.as_list().kind == ListKind::kGenerator;
+}
+
+// What Jinja yields item by item: always true, without a length.
+Result<Value> generated(Run& run, std::vector<Value> items) {
+  return run.list(std::move(items), ListKind::kGenerator);
 }
 
 Result<Value> list_filter(Run& run, const Value& input, const Arguments& arguments) {
@@ -45,6 +56,9 @@ template <bool kFirst>
 Result<Value> end_filter(Run& run, const Value& input, const Arguments& arguments) {
   const std::string_view name = kFirst ? "first" : "last";
   RETURN_IF_ERROR(bind(run, name, arguments, {}));
+  if (!kFirst && is_generator(input)) {
+    return run.error("TypeError", "'generator' object is not reversible; make it a list first");
+  }
   ASSIGN_OR_RETURN(const std::vector<Value> items, iterate(run, input));
   if (items.empty()) return Value::undefined("No " + std::string(name) + " item, sequence was empty.");
   return kFirst ? items.front() : items.back();
@@ -55,19 +69,19 @@ Result<Value> reverse_filter(Run& run, const Value& input, const Arguments& argu
   if (input.is(ValueKind::kString)) return slice(run, input, None{}, None{}, int64_t{-1});
   ASSIGN_OR_RETURN(std::vector<Value> items, iterate(run, input));
   std::reverse(items.begin(), items.end());
-  return run.list(std::move(items));
+  return run.list(std::move(items), is_generator(input) ? ListKind::kList : ListKind::kGenerator);
 }
 
 Result<Value> items_filter(Run& run, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(bind(run, "items", arguments, {}));
-  if (input.is(ValueKind::kUndefined)) return run.list({});
+  if (input.is(ValueKind::kUndefined)) return generated(run, {});
   if (!input.is(ValueKind::kDict)) return run.error("TypeError", "Can only get item pairs from a mapping.");
   std::vector<Value> pairs;
   for (const auto& [key, value] : input.as_dict().entries()) {
-    ASSIGN_OR_RETURN(Value pair, run.list({key, value}, true));
+    ASSIGN_OR_RETURN(Value pair, run.list({key, value}, ListKind::kTuple));
     pairs.push_back(std::move(pair));
   }
-  return run.list(std::move(pairs));
+  return generated(run, std::move(pairs));
 }
 
 Result<Value> join_filter(Run& run, const Value& input, const Arguments& arguments) {
@@ -161,7 +175,7 @@ Result<Value> unique_filter(Run& run, const Value& input, const Arguments& argum
     seen.set(entry.key, Value(true));
     items.push_back(entry.item);
   }
-  return run.list(std::move(items));
+  return generated(run, std::move(items));
 }
 
 template <bool kMax>
@@ -171,9 +185,9 @@ Result<Value> extreme_filter(Run& run, const Value& input, const Arguments& argu
   ASSIGN_OR_RETURN(const auto keyed, keyed_items(run, input, bound[1], bound.has(0) && truthy(*bound[0])));
   if (keyed.empty()) return Value::undefined("No aggregated item, sequence was empty.");
   const Keyed* best = &keyed[0];
-  for (const Keyed& entry : keyed) {
-    ASSIGN_OR_RETURN(const int sign, compare(run, entry.key, best->key));
-    if (kMax ? sign > 0 : sign < 0) best = &entry;
+  for (size_t i = 1; i < keyed.size(); ++i) {
+    ASSIGN_OR_RETURN(const int sign, compare(run, keyed[i].key, best->key));
+    if (kMax ? sign > 0 : sign < 0) best = &keyed[i];
   }
   return best->item;
 }
@@ -195,7 +209,7 @@ Result<Value> groupby_filter(Run& run, const Value& input, const Arguments& argu
     }
     ASSIGN_OR_RETURN(Value name, get_path(run, keyed[begin].item, *bound[0]));
     ASSIGN_OR_RETURN(Value list, run.list(std::move(members)));
-    ASSIGN_OR_RETURN(Value group, run.list({std::move(name), std::move(list)}, true));
+    ASSIGN_OR_RETURN(Value group, run.list({std::move(name), std::move(list)}, ListKind::kTuple));
     groups.push_back(std::move(group));
     begin = end;
   }
@@ -236,7 +250,7 @@ Result<Value> batch_filter(Run& run, const Value& input, const Arguments& argume
     ASSIGN_OR_RETURN(Value list, run.list(std::exchange(batch, {})));
     batches.push_back(std::move(list));
   }
-  return run.list(std::move(batches));
+  return generated(run, std::move(batches));
 }
 
 // The arguments behind the first `count` positional ones.
@@ -256,7 +270,7 @@ Result<Value> map_filter(Run& run, const Value& input, const Arguments& argument
       ASSIGN_OR_RETURN(item, get_path(run, item, *bound[0]));
       if (item.is(ValueKind::kUndefined) && bound[1] != nullptr) item = *bound[1];
     }
-    return run.list(std::move(items));
+    return generated(run, std::move(items));
   }
   const Value& name = arguments.positional[0];
   const FilterFunction filter = name.is(ValueKind::kString) ? find_filter(name.text()) : nullptr;
@@ -268,7 +282,7 @@ Result<Value> map_filter(Run& run, const Value& input, const Arguments& argument
     RETURN_IF_ERROR(run.step());
     ASSIGN_OR_RETURN(item, filter(run, item, rest));
   }
-  return run.list(std::move(items));
+  return generated(run, std::move(items));
 }
 
 // select, reject(test, ...); selectattr, rejectattr(attribute, test, ...). Without a test: by truth.
@@ -297,7 +311,7 @@ Result<Value> select_filter(Run& run, const Value& input, const Arguments& argum
                      test != nullptr ? test(run, subject, rest) : Result<bool>(truthy(subject)));
     if (passes == kKeep) kept.push_back(item);
   }
-  return run.list(std::move(kept));
+  return generated(run, std::move(kept));
 }
 
 struct Filter {

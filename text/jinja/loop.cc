@@ -35,7 +35,7 @@ std::optional<Value> LoopObject::attribute(std::string_view name) const {
   }
   if (name == "changed") {
     return function("changed", [this](Run& run, const Arguments& arguments) -> Result<Value> {
-      ASSIGN_OR_RETURN(Value now, run.list(arguments.positional, true));
+      ASSIGN_OR_RETURN(Value now, run.list(arguments.positional, ListKind::kTuple));
       bool same = false;
       if (last_changed_.has_value()) {
         ASSIGN_OR_RETURN(same, equal(run, *last_changed_, now));

@@ -48,24 +48,24 @@ Result<Value> dict_items(Run& run, const Value& self, const Arguments& arguments
   RETURN_IF_ERROR(bind(run, "items", arguments, {}));
   std::vector<Value> items;
   for (const auto& [key, value] : self.as_dict().entries()) {
-    ASSIGN_OR_RETURN(Value pair, run.list({key, value}, true));
+    ASSIGN_OR_RETURN(Value pair, run.list({key, value}, ListKind::kTuple));
     items.push_back(std::move(pair));
   }
-  return run.list(std::move(items));
+  return run.list(std::move(items), ListKind::kItemsView);
 }
 
 Result<Value> dict_keys(Run& run, const Value& self, const Arguments& arguments) {
   RETURN_IF_ERROR(bind(run, "keys", arguments, {}));
   std::vector<Value> items;
   for (const auto& [key, value] : self.as_dict().entries()) items.push_back(key);
-  return run.list(std::move(items));
+  return run.list(std::move(items), ListKind::kKeysView);
 }
 
 Result<Value> dict_values(Run& run, const Value& self, const Arguments& arguments) {
   RETURN_IF_ERROR(bind(run, "values", arguments, {}));
   std::vector<Value> items;
   for (const auto& [key, value] : self.as_dict().entries()) items.push_back(value);
-  return run.list(std::move(items));
+  return run.list(std::move(items), ListKind::kValuesView);
 }
 
 Result<Value> dict_get(Run& run, const Value& self, const Arguments& arguments) {
@@ -107,7 +107,8 @@ MethodFunction find_method(const Value& object, std::string_view name) {
     case ValueKind::kString:
       return find_string_method(name);
     case ValueKind::kList:
-      return object.as_list().is_tuple ? look_up(kTupleMethods, name) : look_up(kListMethods, name);
+      if (!is_indexed(object)) return nullptr;
+      return is_tuple(object) ? look_up(kTupleMethods, name) : look_up(kListMethods, name);
     case ValueKind::kDict:
       return look_up(kDictMethods, name);
     default:

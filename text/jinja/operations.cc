@@ -11,6 +11,8 @@
 namespace penstock::jinja {
 namespace {
 
+constexpr size_t kMessageMax = 160;  // bytes of a name in an error message
+
 double to_double(const Value& value) {
   if (value.is(ValueKind::kFloat)) return value.as_float();
   return static_cast<double>(value.is(ValueKind::kBool) ? int64_t{value.as_bool()} : value.as_int());
@@ -23,6 +25,24 @@ int64_t to_int(const Value& value) {
 template <typename T>
 int order(const T& a, const T& b) {
   return a < b ? -1 : (b < a ? 1 : 0);
+}
+
+std::string_view list_name(ListKind kind) {
+  switch (kind) {
+    case ListKind::kList:
+      return "list";
+    case ListKind::kTuple:
+      return "tuple";
+    case ListKind::kGenerator:
+      return "generator";
+    case ListKind::kKeysView:
+      return "dict_keys";
+    case ListKind::kValuesView:
+      return "dict_values";
+    case ListKind::kItemsView:
+      return "dict_items";
+  }
+  return "?";
 }
 
 std::string quoted_type(const Value& value) { return "'" + std::string(type_name(value)) + "'"; }
@@ -44,7 +64,7 @@ std::string_view type_name(const Value& value) {
     case ValueKind::kString:
       return "str";
     case ValueKind::kList:
-      return value.as_list().is_tuple ? "tuple" : "list";
+      return list_name(value.as_list().kind);
     case ValueKind::kDict:
       return "dict";
     case ValueKind::kCallable:
@@ -69,7 +89,7 @@ bool truthy(const Value& value) {
     case ValueKind::kString:
       return !value.text().empty();
     case ValueKind::kList:
-      return !value.items().empty();
+      return value.as_list().kind == ListKind::kGenerator || !value.items().empty();
     case ValueKind::kDict:
       return value.as_dict().size() > 0;
     case ValueKind::kCallable:
@@ -91,7 +111,8 @@ Result<bool> equal(Run& run, const Value& a, const Value& b) {
       RETURN_IF_ERROR(run.step(std::min(a.text().size(), b.text().size()) / 256));
       return a.text() == b.text();
     case ValueKind::kList:
-      if (a.items().size() != b.items().size() || a.as_list().is_tuple != b.as_list().is_tuple) return false;
+      if (a.as_list().kind == ListKind::kGenerator) return &a.as_list() == &b.as_list();
+      if (a.items().size() != b.items().size() || a.as_list().kind != b.as_list().kind) return false;
       for (size_t i = 0; i < a.items().size(); ++i) {
         ASSIGN_OR_RETURN(const bool same, equal(run, a.items()[i], b.items()[i]));
         if (!same) return false;
@@ -125,7 +146,7 @@ Result<int> compare(Run& run, const Value& a, const Value& b) {
     RETURN_IF_ERROR(run.step(std::min(a.text().size(), b.text().size()) / 256));
     return a.text().compare(b.text());  // the order of UTF-8 bytes is that of code points
   }
-  if (a.is(ValueKind::kList) && b.is(ValueKind::kList) && a.as_list().is_tuple == b.as_list().is_tuple) {
+  if (is_indexed(a) && is_indexed(b) && a.as_list().kind == b.as_list().kind) {
     const size_t common = std::min(a.items().size(), b.items().size());
     for (size_t i = 0; i < common; ++i) {
       ASSIGN_OR_RETURN(const bool same, equal(run, a.items()[i], b.items()[i]));
@@ -142,15 +163,12 @@ Result<int> compare(Run& run, const Value& a, const Value& b) {
 // A tuple may hold one value many times, which a hash spells out each time.
 Status check_hashable(Run& run, const Value& key) {
   RETURN_IF_ERROR(run.step());
-  if (key.is(ValueKind::kString)) return run.step(key.text().size() / 256);
-  if (key.is(ValueKind::kDict) || (key.is(ValueKind::kList) && !key.as_list().is_tuple)) {
+  if (key.is(ValueKind::kString)) return run.charge(key.text().size());
+  if (key.is(ValueKind::kDict) || (key.is(ValueKind::kList) && !is_tuple(key))) {
     return run.error("TypeError", "unhashable type: " + quoted_type(key));
   }
   if (!key.is(ValueKind::kList)) return {};
-  for (const Value& item : key.items()) {
-    RETURN_IF_ERROR(check_hashable(run, item));
-    if (item.is(ValueKind::kString)) RETURN_IF_ERROR(run.charge(item.text().size()));
-  }
+  for (const Value& item : key.items()) RETURN_IF_ERROR(check_hashable(run, item));
   return {};
 }
 
@@ -203,6 +221,7 @@ Result<bool> test_comparison(Run& run, std::string_view operation, const Value& 
 
 Result<Value> get_attribute(Run& run, const Value& object, const std::string& name) {
   if (object.is(ValueKind::kUndefined)) return run.undefined_error(object);
+  RETURN_IF_ERROR(run.charge(kMessageMax));  // what comes of it may be a new object
   if (has_method(object, name)) return bound_method(object, name);
   if (object.is(ValueKind::kDict)) {
     if (const Value* found = object.as_dict().find(name)) return *found;
@@ -212,18 +231,22 @@ Result<Value> get_attribute(Run& run, const Value& object, const std::string& na
   }
   const std::string type =
       object.is(ValueKind::kNone) ? "None" : "'" + std::string(type_name(object)) + " object'";
-  return Value::undefined(type + " has no attribute '" + name + "'");
+  // The name may be a text of any length: it stays in memory as long as the value does.
+  std::string_view shown = std::string_view(name).substr(0, kMessageMax);
+  while (!shown.empty() && !is_valid_utf8(shown)) shown.remove_suffix(1);
+  const char* cut = shown.size() < name.size() ? "..." : "";
+  return Value::undefined(type + " has no attribute '" + std::string(shown) + cut + "'");
 }
 
 Result<Value> get_item(Run& run, const Value& object, const Value& key) {
   if (object.is(ValueKind::kUndefined)) return run.undefined_error(object);
-  const bool unhashable = key.is(ValueKind::kDict) || (key.is(ValueKind::kList) && !key.as_list().is_tuple);
+  const bool unhashable = key.is(ValueKind::kDict) || (key.is(ValueKind::kList) && !is_tuple(key));
   if (object.is(ValueKind::kDict) && !unhashable) {
     ASSIGN_OR_RETURN(const Value* found, look_up(run, object.as_dict(), key));
     if (found != nullptr) return *found;
   }
   const bool is_index = key.is(ValueKind::kInt) || key.is(ValueKind::kBool);
-  if (is_index && object.is(ValueKind::kList)) {
+  if (is_index && is_indexed(object)) {
     const auto size = static_cast<int64_t>(object.items().size());
     const int64_t index = to_int(key) < 0 ? to_int(key) + size : to_int(key);
     if (index >= 0 && index < size) return object.items()[static_cast<size_t>(index)];
@@ -231,12 +254,12 @@ Result<Value> get_item(Run& run, const Value& object, const Value& key) {
   if (is_index && object.is(ValueKind::kString)) {
     const StringData& data = object.as_string();
     RETURN_IF_ERROR(run.step(data.text.size() / 16));
-    const auto offsets = character_offsets(data.text);
-    const auto size = static_cast<int64_t>(offsets.size()) - 1;
-    const int64_t index = to_int(key) < 0 ? to_int(key) + size : to_int(key);
-    if (index >= 0 && index < size) {
-      return run.string(
-          part_of(data, offsets[static_cast<size_t>(index)], offsets[static_cast<size_t>(index) + 1]));
+    int64_t left = to_int(key);
+    if (left < 0) left += static_cast<int64_t>(count_code_points(data.text));
+    for (size_t at = 0; left >= 0 && at < data.text.size(); --left) {
+      const size_t next = at + decode_utf8(std::string_view(data.text).substr(at)).length;
+      if (left == 0) return run.string(part_of(data, at, next));
+      at = next;
     }
   }
   if (key.is(ValueKind::kString)) return get_attribute(run, object, key.text());
@@ -264,7 +287,7 @@ Result<Value> get_path(Run& run, const Value& object, const Value& path) {
 Result<Value> slice(Run& run, const Value& object, const Value& start, const Value& stop, const Value& step) {
   if (object.is(ValueKind::kUndefined)) return run.undefined_error(object);
   const bool is_string = object.is(ValueKind::kString);
-  if (!is_string && !object.is(ValueKind::kList)) {
+  if (!is_string && !is_indexed(object)) {
     return run.error("TypeError", quoted_type(object) + " object cannot be sliced");
   }
   for (const Value* bound : {&start, &stop, &step}) {
@@ -303,7 +326,7 @@ Result<Value> slice(Run& run, const Value& object, const Value& start, const Val
     }
     if (__builtin_add_overflow(i, stride, &i)) break;
   }
-  return is_string ? run.string(text.take()) : run.list(std::move(items), object.as_list().is_tuple);
+  return is_string ? run.string(text.take()) : run.list(std::move(items), object.as_list().kind);
 }
 
 Result<std::vector<Value>> iterate(Run& run, const Value& value) {

@@ -47,23 +47,31 @@ std::string scalar_text(const Value& value) {
   }
 }
 
+Status write_repr(Writer& out, const Value& value);
+
+Status write_list_repr(Writer& out, const Value& value) {
+  const ListKind kind = value.as_list().kind;
+  const std::string name(type_name(value));
+  if (kind == ListKind::kGenerator) return out.add("<" + name + " object>");
+  const bool tuple = kind == ListKind::kTuple, view = kind > ListKind::kTuple;
+  RETURN_IF_ERROR(out.add(tuple ? "(" : view ? name + "([" : "["));
+  bool first = true;
+  for (const Value& item : value.items()) {
+    if (!std::exchange(first, false)) RETURN_IF_ERROR(out.add(", "));
+    RETURN_IF_ERROR(write_repr(out, item));
+  }
+  if (tuple && value.items().size() == 1) RETURN_IF_ERROR(out.add(","));
+  return out.add(tuple ? ")" : view ? "])" : "]");
+}
+
 Status write_repr(Writer& out, const Value& value) {
   switch (value.kind()) {
     case ValueKind::kUndefined:
       return out.add("Undefined");
     case ValueKind::kString:
       return out.add(quote_python(value.text()));
-    case ValueKind::kList: {
-      const bool tuple = value.as_list().is_tuple;
-      RETURN_IF_ERROR(out.add(tuple ? "(" : "["));
-      bool first = true;
-      for (const Value& item : value.items()) {
-        if (!std::exchange(first, false)) RETURN_IF_ERROR(out.add(", "));
-        RETURN_IF_ERROR(write_repr(out, item));
-      }
-      if (tuple && value.items().size() == 1) RETURN_IF_ERROR(out.add(","));
-      return out.add(tuple ? ")" : "]");
-    }
+    case ValueKind::kList:
+      return write_list_repr(out, value);
     case ValueKind::kDict: {
       RETURN_IF_ERROR(out.add("{"));
       bool first = true;
@@ -90,6 +98,10 @@ class JsonWriter {
   Status write_list(const Value& value, int level);
   Status write_dict(const Dict& dict, int level);
   Status new_line(int level);
+  Failure unserializable(const Value& value) {
+    return out_.run().error("TypeError",
+                            "Object of type " + std::string(type_name(value)) + " is not JSON serializable");
+  }
   Result<std::string> key_text(const Value& key);
   Writer out_;
   const JsonStyle& style_;
@@ -117,12 +129,12 @@ Status JsonWriter::write(const Value& value, int level) {
     case ValueKind::kString:
       return out_.add(quote_json(value.text(), style_.ascii_only));
     case ValueKind::kList:
+      if (!is_indexed(value)) return unserializable(value);
       return write_list(value, level);
     case ValueKind::kDict:
       return write_dict(value.as_dict(), level);
     default:
-      return out_.run().error(
-          "TypeError", "Object of type " + std::string(type_name(value)) + " is not JSON serializable");
+      return unserializable(value);
   }
 }
 

@@ -140,13 +140,13 @@ Result<std::vector<Value>> Renderer::loop_items(const Statement& statement, cons
   return kept;
 }
 
-// The block after else belongs to the loop outside: a break in it ends that one.
+// The block after else runs, as in Jinja, when no round came to its end: also when each was left by break or
+// continue. It belongs to the loop outside: a break in it ends that one.
 Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const Value& iterable, int level,
                                          Scope& scope, TextBuilder& out) {
   Level nested(run_);
   RETURN_IF_ERROR(nested.status());
   ASSIGN_OR_RETURN(const std::vector<Value> items, loop_items(statement, iterable, scope));
-  if (items.empty()) return run_body(statement.otherwise, scope, out);
   std::shared_ptr<Callable> recurse;
   if (statement.recursive) {  // loop(children): the same block over other items
     RETURN_IF_ERROR(run_.charge(scope.capture()));
@@ -164,6 +164,7 @@ Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const Value
   auto owned = std::make_unique<LoopObject>(items, level, recurse);
   LoopObject& loop = *owned;
   const Value loop_value = run_.own(std::move(owned));
+  bool finished_one = false;
   for (size_t i = 0; i < items.size(); ++i) {
     loop.move_to(i);
     ScopeGuard inner(*this, scope);
@@ -171,8 +172,9 @@ Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const Value
     RETURN_IF_ERROR(assign(*inner, statement.targets, items[i]));
     ASSIGN_OR_RETURN(const Flow flow, run_body(statement.body, *inner, out));
     if (flow == Flow::kBreak) break;
+    finished_one |= flow == Flow::kNext;
   }
-  return Flow::kNext;
+  return finished_one ? Flow::kNext : run_body(statement.otherwise, scope, out);
 }
 
 Status Renderer::run_set(const Statement& statement, Scope& scope) {

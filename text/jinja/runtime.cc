@@ -36,9 +36,9 @@ Result<Value> Run::string(StringData data) {
   return Value::string(std::move(data));
 }
 
-Result<Value> Run::list(std::vector<Value> items, bool is_tuple) {
+Result<Value> Run::list(std::vector<Value> items, ListKind kind) {
   RETURN_IF_ERROR(charge(sizeof(ListData) + items.size() * sizeof(Value)));
-  Value value = is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
+  Value value = Value::list(std::move(items), kind);
   if (value.depth() > kValueDepthMax) return exhausted("levels of lists", kValueDepthMax);
   return value;
 }

@@ -62,7 +62,7 @@ class Run {
   Result<Value> string(std::string text, Origin origin) {
     return string(Value::string(std::move(text), origin).as_string());
   }
-  Result<Value> list(std::vector<Value> items, bool is_tuple = false);
+  Result<Value> list(std::vector<Value> items, ListKind kind = ListKind::kList);
   Result<Value> dict(Dict dict);
   Value own(std::unique_ptr<Object> object);
 

@@ -23,6 +23,9 @@ size_t find_text(std::string_view text, std::string_view part, size_t from) {
   return found == nullptr ? kNowhere : static_cast<size_t>(static_cast<const char*>(found) - text.data());
 }
 
+// Searches from the end are searches from the start of what is reversed: linear too.
+std::string reversed(std::string_view text) { return std::string(text.rbegin(), text.rend()); }
+
 Failure needs_text(Run& run, std::string_view function) {
   return run.error("TypeError", std::string(function) + "() needs a string");
 }
@@ -98,18 +101,20 @@ Result<Value> rsplit(Run& run, const Value& self, const Arguments& arguments) {
     return run.error("TypeError", "rsplit() with maxsplit needs a separator");
   }
   const StringData& data = self.as_string();
-  const std::string& separator = bound[0]->text();
+  RETURN_IF_ERROR(run.charge(data.text.size() + bound[0]->text().size()));
+  const std::string backwards = reversed(data.text), separator = reversed(bound[0]->text());
+  const size_t size = data.text.size();
   std::vector<Value> parts;
-  size_t end = data.text.size();
+  size_t at = 0;  // counted from the end
   for (bool last = false; !last;) {
-    RETURN_IF_ERROR(run.step(1 + end / 64));
-    const bool full = static_cast<int64_t>(parts.size()) == count || end < separator.size();
-    const size_t found = full ? kNowhere : data.text.rfind(separator, end - separator.size());
+    RETURN_IF_ERROR(run.step());
+    const bool full = static_cast<int64_t>(parts.size()) == count;
+    size_t found = full ? kNowhere : find_text(backwards, separator, at);
     last = found == kNowhere;
-    const size_t begin = last ? 0 : found + separator.size();
-    ASSIGN_OR_RETURN(Value part, run.string(part_of(data, begin, end)));
+    if (last) found = size;
+    ASSIGN_OR_RETURN(Value part, run.string(part_of(data, size - found, size - at)));
     parts.push_back(std::move(part));
-    end = found;
+    at = found + separator.size();
   }
   std::reverse(parts.begin(), parts.end());
   return run.list(std::move(parts));
@@ -136,9 +141,13 @@ Result<Value> has_affix(Run& run, const Value& self, const Arguments& arguments)
   ASSIGN_OR_RETURN(const Bound bound, bind(run, name, arguments, {"affix"}));
   if (bound[0] == nullptr) return needs_text(run, name);
   std::vector<Value> affixes = {*bound[0]};
-  if (bound[0]->is(ValueKind::kList)) affixes = bound[0]->items();
+  if (is_tuple(*bound[0])) {
+    RETURN_IF_ERROR(run.step(bound[0]->items().size()));
+    affixes = bound[0]->items();
+  }
   for (const Value& affix : affixes) {
     if (!affix.is(ValueKind::kString)) return needs_text(run, name);
+    RETURN_IF_ERROR(run.step(std::min(self.text().size(), affix.text().size()) / 256));
     const bool has = kAtStart ? self.text().starts_with(affix.text()) : self.text().ends_with(affix.text());
     if (has) return Value(true);
   }
@@ -173,12 +182,13 @@ Result<Value> find_method(Run& run, const Value& self, const Arguments& argument
   if (!bound.has(0) || !bound[0]->is(ValueKind::kString)) return needs_text(run, "find");
   const std::string &text = self.text(), &part = bound[0]->text();
   RETURN_IF_ERROR(run.step(text.size() / 64));
-  size_t found = find_text(text, part, 0);
-  if (kFromEnd && found != kNowhere) {
-    for (size_t next = found; next != kNowhere; next = find_text(text, part, next + 1)) {
-      RETURN_IF_ERROR(run.step());
-      found = next;
-    }
+  size_t found = kNowhere;
+  if (kFromEnd) {
+    RETURN_IF_ERROR(run.charge(text.size() + part.size()));
+    found = find_text(reversed(text), reversed(part), 0);
+    if (found != kNowhere) found = text.size() - found - part.size();
+  } else {
+    found = find_text(text, part, 0);
   }
   if (found != kNowhere) return Value(static_cast<int64_t>(count_code_points(text.substr(0, found))));
   if (kRequired) return run.error("ValueError", "substring not found");
@@ -251,7 +261,7 @@ constexpr Method kMethods[] = {
     {"rstrip", strip_method<Side::kRight>},
     {"upper", map_method<upper>},
     {"lower", map_method<lower>},
-    {"casefold", map_method<lower>},
+    {"casefold", map_method<casefold>},
     {"title", map_method<title_words>},
     {"capitalize", map_method<capitalize>},
     {"split", split},
@@ -287,18 +297,21 @@ MethodFunction find_string_method(std::string_view name) {
 
 Result<Value> strip(Run& run, const StringData& data, Side side, const std::string* characters) {
   const std::string_view text = data.text;
-  RETURN_IF_ERROR(run.step(1 + (characters != nullptr ? characters->size() / 16 : 0)));
+  const size_t steps_each = characters != nullptr ? 1 + characters->size() / 64 : 0;
+  RETURN_IF_ERROR(run.step(1 + text.size() / 64));
   size_t begin = 0, end = text.size();
   const auto strips = [&](std::string_view character) {
     return characters == nullptr ? is_python_space(decode_utf8(character).code_point)
                                  : characters->find(character) != kNowhere;
   };
   while (side != Side::kRight && begin < end) {
+    RETURN_IF_ERROR(run.step(steps_each));
     const size_t length = decode_utf8(text.substr(begin)).length;
     if (!strips(text.substr(begin, length))) break;
     begin += length;
   }
   while (side != Side::kLeft && end > begin) {
+    RETURN_IF_ERROR(run.step(steps_each));
     size_t at = end - 1;
     while (at > begin && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) --at;
     if (!strips(text.substr(at, end - at))) break;

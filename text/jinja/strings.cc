@@ -71,6 +71,19 @@ Result<uint32_t> hex_escape(std::string_view literal, size_t& at) {
   return code_point;
 }
 
+void append_upper(uint32_t c, std::string& out) {
+  const std::string_view expansion = upper_expansion(c);
+  expansion.empty() ? append_utf8(to_upper(c), out) : static_cast<void>(out.append(expansion));
+}
+
+// Sharp s begins a word as "Ss".
+void append_title(uint32_t c, std::string& out) {
+  const std::string_view expansion = upper_expansion(c);
+  if (expansion.empty()) return append_utf8(to_upper(c), out);
+  const size_t first = decode_utf8(expansion).length;
+  out.append(expansion.substr(0, first)).append(lower(expansion.substr(first)));
+}
+
 // A character that repr() writes as an escape.
 bool is_unprintable(uint32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0xAD || (is_white_space(c) && c != ' ') ||
@@ -212,7 +225,7 @@ std::string format_float(double value) {
 
 std::string upper(std::string_view text) {
   std::string out;
-  for_each_code_point(text, [&](uint32_t c, std::string_view) { append_utf8(to_upper(c), out); });
+  for_each_code_point(text, [&](uint32_t c, std::string_view) { append_upper(c, out); });
   return out;
 }
 
@@ -222,10 +235,20 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string casefold(std::string_view text) {
+  std::string out;
+  for_each_code_point(text, [&](uint32_t c, std::string_view) {
+    const std::string_view expansion = upper_expansion(c);
+    expansion.empty() ? append_utf8(to_lower(c), out) : static_cast<void>(out.append(lower(expansion)));
+  });
+  return out;
+}
+
 std::string capitalize(std::string_view text) {
   std::string out;
-  for_each_code_point(
-      text, [&](uint32_t c, std::string_view) { append_utf8(out.empty() ? to_upper(c) : to_lower(c), out); });
+  for_each_code_point(text, [&](uint32_t c, std::string_view) {
+    out.empty() ? append_title(c, out) : append_utf8(to_lower(c), out);
+  });
   return out;
 }
 
@@ -233,7 +256,7 @@ std::string title_words(std::string_view text) {
   std::string out;
   bool inside = false;
   for_each_code_point(text, [&](uint32_t c, std::string_view) {
-    append_utf8(inside ? to_lower(c) : to_upper(c), out);
+    inside ? append_utf8(to_lower(c), out) : append_title(c, out);
     inside = is_cased(c);
   });
   return out;

@@ -25,6 +25,7 @@ std::string format_float(double value);
 
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
+std::string casefold(std::string_view text);     // lower case, sharp s as "ss"
 std::string capitalize(std::string_view text);   // first character upper, the rest lower
 std::string title_words(std::string_view text);  // str.title(): every run of letters capitalised
 

@@ -4,6 +4,7 @@
 
 #include "text/jinja/filters.h"
 #include "text/jinja/operations.h"
+#include "text/jinja/printing.h"
 #include "text/jinja/strings.h"
 
 namespace penstock::jinja {
@@ -33,19 +34,22 @@ Result<bool> is_iterable(Run&, const Value& value, const Arguments&) {
 
 // Anything with a length and items by index; Jinja counts dicts and undefined in.
 Result<bool> is_sequence(Run& run, const Value& value, const Arguments& arguments) {
+  if (value.is(ValueKind::kList)) return is_indexed(value);
   return is_iterable(run, value, arguments);
 }
 
-Result<int64_t> as_integer(Run& run, const Value& value) {
-  if (value.is(ValueKind::kBool)) return int64_t{value.as_bool()};
-  if (value.is(ValueKind::kInt)) return value.as_int();
-  return run.error("TypeError", "the test needs an integer, not '" + std::string(type_name(value)) + "'");
+// value % divisor == rest, for numbers.
+Result<bool> leaves_rest(Run& run, const Value& value, const Value& divisor, int64_t rest) {
+  if (!value.is_number()) {
+    return run.error("TypeError", "the test needs a number, not '" + std::string(type_name(value)) + "'");
+  }
+  ASSIGN_OR_RETURN(const Value found, arithmetic(run, "%", value, divisor));
+  return equal(run, found, Value(rest));
 }
 
 template <int64_t kRest>
 Result<bool> has_parity(Run& run, const Value& value, const Arguments&) {
-  ASSIGN_OR_RETURN(const int64_t number, as_integer(run, value));
-  return (number & 1) == kRest;
+  return leaves_rest(run, value, Value(int64_t{2}), kRest);
 }
 
 Result<const Value*> one_argument(Run& run, const Arguments& arguments) {
@@ -57,10 +61,7 @@ Result<const Value*> one_argument(Run& run, const Arguments& arguments) {
 
 Result<bool> is_divisible(Run& run, const Value& value, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const Value* argument, one_argument(run, arguments));
-  ASSIGN_OR_RETURN(const int64_t number, as_integer(run, value));
-  ASSIGN_OR_RETURN(const int64_t divisor, as_integer(run, *argument));
-  if (divisor == 0) return run.error("ZeroDivisionError", "division by zero");
-  return divisor == -1 || number % divisor == 0;
+  return leaves_rest(run, value, *argument, 0);
 }
 
 enum class Comparison : uint8_t { kEqual, kUnequal, kLess, kLessEqual, kGreater, kGreaterEqual, kIn };
@@ -81,9 +82,10 @@ Result<bool> is_same(Run& run, const Value& value, const Arguments& arguments) {
 
 template <std::string (*kMap)(std::string_view), std::string (*kOpposite)(std::string_view)>
 Result<bool> has_case(Run& run, const Value& value, const Arguments&) {
-  if (!value.is(ValueKind::kString)) return false;
-  RETURN_IF_ERROR(run.charge(2 * value.text().size()));
-  return kMap(value.text()) == value.text() && kOpposite(value.text()) != value.text();
+  ASSIGN_OR_RETURN(const Value printed_value, printed(run, value));
+  const std::string& text = printed_value.text();
+  RETURN_IF_ERROR(run.charge(2 * text.size()));
+  return kMap(text) == text && kOpposite(text) != text;
 }
 
 Result<bool> names_filter(Run&, const Value& value, const Arguments&) {
@@ -92,6 +94,11 @@ Result<bool> names_filter(Run&, const Value& value, const Arguments&) {
 
 Result<bool> names_test(Run&, const Value& value, const Arguments&) {
   return value.is(ValueKind::kString) && find_test(value.text()) != nullptr;
+}
+
+// An undefined value is one in Jinja: calling it is the error.
+Result<bool> is_callable(Run&, const Value& value, const Arguments&) {
+  return value.is(ValueKind::kCallable) || value.is(ValueKind::kUndefined);
 }
 
 Result<bool> never(Run&, const Value&, const Arguments&) { return false; }
@@ -113,7 +120,7 @@ constexpr Test kTests[] = {
     {"number", is_number},
     {"string", is_kind<ValueKind::kString>},
     {"mapping", is_kind<ValueKind::kDict>},
-    {"callable", is_kind<ValueKind::kCallable>},
+    {"callable", is_callable},
     {"iterable", is_iterable},
     {"sequence", is_sequence},
     {"odd", has_parity<1>},

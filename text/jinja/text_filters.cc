@@ -27,7 +27,8 @@ Result<Value> map_filter(Run& run, const Value& input, const Arguments& argument
 std::string title_filter(std::string_view text) {
   std::string out, word;
   const auto flush = [&] {
-    out += capitalize(word);
+    const size_t first = word.empty() ? 0 : decode_utf8(word).length;
+    out += upper(std::string_view(word).substr(0, first)) + lower(std::string_view(word).substr(first));
     word.clear();
   };
   for (const char c : text) {
@@ -65,7 +66,9 @@ Result<Value> replace_filter(Run& run, const Value& input, const Arguments& argu
 
 Result<Value> indent_filter(Run& run, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const Bound bound, bind(run, "indent", arguments, {"width", "first", "blank"}));
-  ASSIGN_OR_RETURN(const Value value, printed(run, input));
+  if (input.is(ValueKind::kUndefined)) return run.undefined_error(input);
+  if (!input.is(ValueKind::kString)) return run.error("TypeError", "indent() needs a string");
+  const Value& value = input;
   std::string indent = "    ";
   if (bound.has(0) && bound[0]->is(ValueKind::kString)) {
     indent = bound[0]->text();
@@ -159,6 +162,7 @@ Result<Value> int_filter(Run& run, const Value& input, const Arguments& argument
   ASSIGN_OR_RETURN(const Bound bound, bind(run, "int", arguments, {"default", "base"}));
   ASSIGN_OR_RETURN(const int64_t base, int_argument(run, bound, 1, "int", 10));
   if (base != 10) return run.error("ValueError", "int() knows base 10 only");
+  if (input.is(ValueKind::kUndefined)) return run.undefined_error(input);
   const Value otherwise = bound[0] != nullptr ? *bound[0] : Value(int64_t{0});
   if (input.is(ValueKind::kInt)) return input;
   if (input.is(ValueKind::kBool)) return Value(int64_t{input.as_bool()});
@@ -179,6 +183,7 @@ Result<Value> int_filter(Run& run, const Value& input, const Arguments& argument
 
 Result<Value> float_filter(Run& run, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const Bound bound, bind(run, "float", arguments, {"default"}));
+  if (input.is(ValueKind::kUndefined)) return run.undefined_error(input);
   if (input.is(ValueKind::kFloat)) return input;
   if (input.is(ValueKind::kInt)) return Value(static_cast<double>(input.as_int()));
   if (input.is(ValueKind::kBool)) return Value(input.as_bool() ? 1.0 : 0.0);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "text/jinja/runtime.h"
+#include "text/jinja/strings.h"
 
 namespace penstock::jinja {
 namespace {
@@ -38,17 +39,10 @@ Value Value::string(StringData data) {
   return value;
 }
 
-Value Value::list(std::vector<Value> items) {
+Value Value::list(std::vector<Value> items, ListKind kind) {
   Value value;
   const int depth = 1 + deepest(items);
-  value.data_ = std::make_shared<const ListData>(ListData{std::move(items), false, depth});
-  return value;
-}
-
-Value Value::tuple(std::vector<Value> items) {
-  Value value;
-  const int depth = 1 + deepest(items);
-  value.data_ = std::make_shared<const ListData>(ListData{std::move(items), true, depth});
+  value.data_ = std::make_shared<const ListData>(ListData{std::move(items), kind, depth});
   return value;
 }
 
@@ -77,10 +71,10 @@ std::string hash_key(const Value& key) {
       return "i" + std::to_string(key.as_int());
     case ValueKind::kFloat: {
       const double number = key.as_float();
-      if (number == std::floor(number) && std::abs(number) < 9e15) {
+      if (number == std::floor(number) && std::abs(number) < 9.2e18) {
         return "i" + std::to_string(static_cast<int64_t>(number));
       }
-      return "f" + std::to_string(number);
+      return "f" + format_float(number);
     }
     case ValueKind::kList: {
       std::string hash = "t";

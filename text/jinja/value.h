@@ -30,9 +30,13 @@ struct StringData {
   std::vector<TextRange> from_template;  // as in RenderedText
 };
 
+// What Python would call a list of values. All hold their items; a generator may be walked again, unlike
+// there.
+enum class ListKind : uint8_t { kList, kTuple, kGenerator, kKeysView, kValuesView, kItemsView };
+
 struct ListData {
   std::vector<Value> items;
-  bool is_tuple = false;
+  ListKind kind = ListKind::kList;
   int depth = 1;  // one more than the deepest item: bounds every recursion over values
 };
 
@@ -72,8 +76,7 @@ class Value {
   static Value undefined(std::string what);
   static Value string(std::string text, Origin origin);
   static Value string(StringData data);
-  static Value list(std::vector<Value> items);
-  static Value tuple(std::vector<Value> items);
+  static Value list(std::vector<Value> items, ListKind kind = ListKind::kList);
 
   ValueKind kind() const { return static_cast<ValueKind>(data_.index()); }
   bool is(ValueKind k) const { return kind() == k; }

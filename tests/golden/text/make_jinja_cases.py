@@ -161,6 +161,23 @@ not not t
 xs == [3, 1, 2] and xs is iterable
 n is not none
 1 < 2 == true
+-1.0 % 1
+(-1) % 0.5
+5.0 % -2.5
+2.0 ** 10
+10.0 ** 400
+0.0 ** -1
+{1.0000001: "a", 1.00000012: "b"}|length
+{1e16: 1}[10 ** 16]
+n[1:]
+d[1:]
+d.keys()
+d.values()
+d.items()
+d.keys()[0] is undefined
+d.items()|tojson
+d.keys() + [1]
+d.keys() is sequence
 """,
     "filters": r"""
 s|upper
@@ -290,6 +307,25 @@ s|replace
 (1, 2)|tojson
 xs|first|string|length
 s|lower|replace("world", "x")|upper
+"Straße ﬁx"|upper
+"ß"|capitalize
+"ßa ßb"|title
+(xs|select)[0] is undefined
+(xs|select)|length
+(xs|select) is sequence
+xs|map("string")|last
+xs|map("string")|first
+xs|reverse|last
+(xs|select) == (xs|select)
+1 if xs|select("gt", 9) else 2
+1 if [] | reverse else 2
+(xs|select) + [1]
+xs|select|tojson
+missing|int
+missing|float
+7|indent
+["x"]|max(attribute="zz")
+1 if t else xs|float.values()
 """,
     "tests": r"""
 n is defined
@@ -355,6 +391,14 @@ n is nosuchtest
 s is odd
 d.b is defined and d.b is number
 d.zz is not defined
+0.5 is even
+3.0 is odd
+2.5 is divisibleby(0.5)
+s is even
+["a"] is lower
+["A"] is lower
+missing is callable
+n is odd is true
 """,
     "methods": r"""
 "  x \n".strip()
@@ -425,6 +469,10 @@ s.upper(1)
 s.__class__
 s.__class__.__mro__
 xs.__len__()
+"Straße".upper()
+"ß".title()
+"Straße".casefold()
+s.startswith(["He"])
 """.replace("\\u00a0x\\u3000", "\u00a0x\u3000"),
     "unsupported": r"""
 0x1F
@@ -448,6 +496,8 @@ s.find("o", 5)
 "a".center(4, "-")
 "a-b-c".partition("-")
 "a-b-c".rpartition("-")
+(-8.0) ** 0.5
+2 ** 64
 """,
 }
 
@@ -497,7 +547,9 @@ TEMPLATES = {
         "{% for k, v in d|items %}{{ k }}{{ v }}{% endfor %}", "{% for k, v in d|dictsort %}{{ k }}{% endfor %}", "{{ ms[1:]|length }}{{ ms[-1].role }}", "{% set m = ms[0] %}{{ m.role + m['content'] }}",
         "{% if ms[0]['role'] == 'user' and ms[9] is undefined %}ok{% endif %}", "{{ ms[9].role }}", "{{ (ms|first).role }}", "{% for x in range(3) %}{% if not loop.last %}{{ x }},{% endif %}{% endfor %}",
         "{% if 'a' in missing %}x{% endif %}", "{% if missing == 1 %}x{% else %}y{% endif %}", "{% if missing is none %}x{% else %}y{% endif %}", "{{ missing ~ 'x' }}", "{{ missing|upper }}|", "{{ missing|trim }}|",
-        "{{ missing|join(',') }}|{{ missing|list }}", "{% for x in xs recursive %}{{ x }}{% endfor %}", "{% for x in xs %}{% else %}{% break %}{% endfor %}", "{{ caller }}|{{ caller is defined }}",
+        "{{ missing|join(',') }}|{{ missing|list }}", "{% for x in xs recursive %}{{ x }}{% endfor %}", "{% for x in xs %}{% else %}{% break %}{% endfor %}", "{% for x in xs %}a{% continue %}{% else %}e{% endfor %}", "{% for x in xs %}a{% break %}{% else %}e{% endfor %}",
+        "{% for x in xs %}{% if x == 1 %}{% continue %}{% endif %}a{% else %}e{% endfor %}", "{% raw +%}x{% endraw %}",
+        "{{ caller }}|{{ caller is defined }}",
     ],
 }
 

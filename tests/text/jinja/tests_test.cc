@@ -5,7 +5,7 @@
 namespace penstock::jinja {
 namespace {
 
-TEST(Tests, AsJinja2) { expect_cases("tests", 63); }
+TEST(Tests, AsJinja2) { expect_cases("tests", 71); }
 
 }  // namespace
 }  // namespace penstock::jinja
