@@ -85,8 +85,8 @@ const char* const kTooLarge[] = {
     "{{ ('a' * 6000000)[::-1] }}",
     "{{ ('a ' * 3000000).split() }}",
     "{{ ('a\\n' * 3000000).splitlines() }}",
-    "{% set k = 'k' * 100000 %}{% set ns = namespace(l=[]) %}{% for i in range(99999) %}"
-    "{% set ns.l = [{k: 1, 'a': 1, 'b': 1, 'c': 1, 'd': 1, 'e': 1, 'f': 1, 'g': 1, 'h': 1}, ns.l[:1]] %}"
+    "{% set k = 'k' * 400000 %}{% set ns = namespace(l=[]) %}{% for i in range(99999) %}"
+    "{% set ns.l = ns.l + [{k: 1, 'a': 1, 'b': 1, 'c': 1, 'd': 1, 'e': 1, 'f': 1, 'g': 1, 'h': 1}] %}"
     "{% endfor %}",
     "{% set k = 'k' * 100000 %}{% set ns = namespace(l=[]) %}{% for i in range(4000) %}"
     "{% set ns.l = ns.l + [[][k]] %}{% endfor %}",
