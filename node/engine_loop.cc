@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-#include <vector>
+#include <utility>
 
 namespace penstock {
 
@@ -15,11 +15,17 @@ void run_engine_loop(Engine& engine, EngineSide& side, NodePorts& ports, const s
       pollfd waiting{ports.engine.fd(), POLLIN, 0};
       ::poll(&waiting, 1, -1);
     }
-    ports.engine.take(messages);
-    for (EngineMessage& message : messages) side.handle(std::move(message));
-    ran = engine.run_step();
-    side.flush();
+    ran = run_engine_turn(engine, side, ports, messages);
   }
+}
+
+bool run_engine_turn(Engine& engine, EngineSide& side, NodePorts& ports,
+                     std::vector<EngineMessage>& messages) {
+  ports.engine.take(messages);
+  for (EngineMessage& message : messages) side.handle(std::move(message));
+  const bool ran = engine.run_step();
+  side.flush();
+  return ran;
 }
 
 }  // namespace penstock

@@ -48,9 +48,9 @@ void EngineSide::on_ended(SequenceKey key, EndReason reason, bool handoff_open, 
 
 void EngineSide::on_refused(SequenceKey key, scheduler::RefuseReason reason, const std::string& message) {
   using scheduler::RefuseReason;
-  if (reason == RefuseReason::kDuplicate || reason == RefuseReason::kStaleEpoch)
-    return;  // a message repeated
+  if (reason == RefuseReason::kDuplicate) return;  // a message repeated: live_ holds the first one
   live_.erase(key);
+  if (reason == RefuseReason::kStaleEpoch) return;  // the router itself has gone on
   const auto code = reason == RefuseReason::kTooLong || reason == RefuseReason::kInvalid
                         ? wire::ErrorCode::InvalidArgument
                         : wire::ErrorCode::ResourceExhausted;

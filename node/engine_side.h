@@ -30,6 +30,8 @@ class EngineSide : public EngineListener {
   void handle(EngineMessage&& message);
   // Posts what has gathered since the last call; nothing when there is nothing to tell.
   void flush();
+  // Known here and not freed yet.
+  size_t sequences() const { return live_.size(); }
 
   void on_token(const EmittedToken& token) override;
   void on_ended(SequenceKey key, EndReason reason, bool handoff_open, const std::string& message) override;

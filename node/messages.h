@@ -4,7 +4,7 @@
 //   transfer thread -> engine thread:    ReserveAsked, RemoteCommitted, HandoffOver, AbortRequest
 //   engine thread   -> transfer thread:  OpenHandoff, LayerReady, CommitHandoff, AbortHandoff, OfferBlocks,
 //                                        RefuseReserve
-//   control thread  -> transfer thread:  ConnectPeer, ForgetPeer
+//   control thread  -> transfer thread:  ConnectPeer
 //   engine thread   -> control thread:   StepReport
 //   transfer thread -> control thread:   NodeEvent, PairReady, PairBroken
 #pragma once
@@ -56,9 +56,6 @@ struct ConnectPeer {
   PeerHello hello;     // the peer's, checked
   bool probe = false;  // measure the lanes and report PairReady: the side that dialled does
 };
-struct ForgetPeer {
-  PeerIdentity identity;
-};
 struct OpenHandoff {
   HandoffRequest request;
   PeerIdentity decode_peer;
@@ -86,8 +83,8 @@ struct RefuseReserve {
   HandoffReason reason = HandoffReason::kFull;
   std::string message;
 };
-using TransferMessage = std::variant<ConnectPeer, ForgetPeer, OpenHandoff, LayerReady, CommitHandoff,
-                                     AbortHandoff, OfferBlocks, RefuseReserve>;
+using TransferMessage = std::variant<ConnectPeer, OpenHandoff, LayerReady, CommitHandoff, AbortHandoff,
+                                     OfferBlocks, RefuseReserve>;
 
 // ---- to the control thread ----
 struct StepReport {

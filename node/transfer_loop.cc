@@ -33,15 +33,18 @@ TransferLoop::TransferLoop(Transport& transport, const HandoffPool& pool, const 
 
 void TransferLoop::run(const std::atomic<bool>& stop) {
   while (!stop.load()) {
-    handle_messages();
-    bool busy = transport_.progress();
-    const TimePoint now = clock_.now();
-    monitor_.tick(now);
-    on_monitor_events();
-    on_probe_results();
-    busy = side_->poll(now) || busy;
-    if (!busy) sleep();
+    if (!turn()) sleep();
   }
+}
+
+bool TransferLoop::turn() {
+  handle_messages();
+  const bool progressed = transport_.progress();
+  const TimePoint now = clock_.now();
+  monitor_.tick(now);
+  on_monitor_events();
+  on_probe_results();
+  return side_->poll(now) || progressed;
 }
 
 void TransferLoop::handle_messages() {
@@ -49,8 +52,6 @@ void TransferLoop::handle_messages() {
   for (TransferMessage& message : messages_) {
     if (auto* connecting = std::get_if<ConnectPeer>(&message)) {
       connect(std::move(*connecting));
-    } else if (auto* forgotten = std::get_if<ForgetPeer>(&message)) {
-      forget(forgotten->identity);
     } else {
       side_->handle(clock_.now(), std::move(message));
     }
@@ -58,7 +59,7 @@ void TransferLoop::handle_messages() {
 }
 
 void TransferLoop::connect(ConnectPeer&& message) {
-  forget(message.identity);  // a new hello of the same life: the old connection is of no use to the peer
+  close_connection(message.identity);  // the peer of that life said hello anew: it has given the old one up
   const auto peer = transport_.connect(message.hello.address);
   if (!peer.ok()) {
     log_.warn("peer refused", "peer", message.identity, "reason", peer.message());
@@ -70,7 +71,7 @@ void TransferLoop::connect(ConnectPeer&& message) {
   monitor_.add(clock_.now(), *peer);
 }
 
-void TransferLoop::forget(const PeerIdentity& identity) {
+void TransferLoop::close_connection(const PeerIdentity& identity) {
   const auto found = connections_.find(identity);
   if (found == connections_.end()) return;
   const PeerId peer = found->second.peer;

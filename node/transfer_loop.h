@@ -30,6 +30,8 @@ class TransferLoop {
 
   // Until `stop` is set and the inbox was nudged.
   void run(const std::atomic<bool>& stop);
+  // One turn of the loop, which never blocks. True: there may be more to do at once.
+  bool turn();
 
  private:
   struct Connection {
@@ -41,7 +43,7 @@ class TransferLoop {
 
   void handle_messages();
   void connect(ConnectPeer&& message);
-  void forget(const PeerIdentity& identity);
+  void close_connection(const PeerIdentity& identity);
   void on_peer_failed(PeerId peer, const Failure& failure);
   void on_monitor_events();
   void on_probe_results();

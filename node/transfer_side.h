@@ -19,7 +19,7 @@ namespace penstock {
 class TransferSide {
  public:
   virtual ~TransferSide() = default;
-  // Messages of the engine thread; ConnectPeer and ForgetPeer never come here.
+  // Messages of the engine thread; ConnectPeer never comes here.
   virtual void handle(TimePoint now, TransferMessage&& message) = 0;
   // After progress(), and at next_deadline(). True: call again soon.
   virtual bool poll(TimePoint now) = 0;

@@ -38,7 +38,8 @@ void PrefillTransfer::open(TimePoint now, OpenHandoff&& message) {
           ? Status(fail(Error::kUnavailable, "decode node " + message.decode_peer + " is not connected"))
           : sender_.reserve(now, peer, std::move(message.request), std::move(message.blocks));
   if (!status.ok()) {
-    failed(key, sequence, {HandoffReason::kPeerLost, status.message()});
+    const bool full = status.code() == Error::kResourceExhausted;
+    failed(key, sequence, {full ? HandoffReason::kNoCredit : HandoffReason::kPeerLost, status.message()});
     context_.ports.engine.post(HandoffOver{sequence_key_of(key, sequence), false});
     return;
   }
@@ -118,7 +119,8 @@ void PrefillTransfer::failed(const HandoffKey& key, SequenceId sequence, const H
   event.sequence = sequence.value();
   event.epoch = key.epoch.value();
   event.code = static_cast<wire::ErrorCode>(handoff_reason_error(failure.reason));
-  event.message = "KV handoff: " + failure.message;
+  event.message = "KV handoff: ";
+  event.message.append(handoff_reason_name(failure.reason)).append(": ").append(failure.message);
   context_.ports.control.post(NodeEvent{event_of(std::move(event))});
 }
 
