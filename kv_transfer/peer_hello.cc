@@ -94,6 +94,7 @@ std::string encode_hello(const PeerHello& hello) {
   packed.pool = pack(hello.pool);
   packed.credits = hello.credits;
   packed.refusal = hello.refusal;
+  packed.attempt = hello.attempt;
   flatbuffers::FlatBufferBuilder builder(1024);
   msg::FinishHelloBuffer(builder, msg::Hello::Pack(builder, &packed));
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
@@ -119,6 +120,7 @@ Result<PeerHello> decode_hello(std::string_view bytes) {
   hello.pool = unpack(*packed.pool);
   hello.credits = packed.credits;
   hello.refusal = packed.refusal;
+  hello.attempt = packed.attempt;
   return hello;
 }
 

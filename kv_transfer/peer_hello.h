@@ -23,6 +23,7 @@ struct PeerHello {
   MemoryDescriptor pool;   // the KV pool: imported while nothing is in flight, not under the first OFFER
   uint32_t credits = 0;    // transfers this node takes at once
   std::string refusal;     // empty: accepted
+  uint64_t attempt = 0;    // numbers the connections that the dialling process asks for; repetitions share it
 };
 
 [[nodiscard]] std::string encode_hello(const PeerHello& hello);

@@ -13,6 +13,8 @@ namespace penstock {
 namespace {
 
 constexpr Duration kRegisterRetry = Duration::from_ms(500);
+constexpr Duration kConnectRetry =
+    Duration::from_ms(50);  // while no connection stands, so that nothing is sent
 constexpr Duration kUnreachableEvery = Duration::from_ms(10000);
 
 // Hellos are checked when they are decoded; anything goes here.
@@ -70,7 +72,8 @@ void ControlLoop::poll_once(int signal_fd) {
     due = std::min(due, peer.hello_due);
   }
   const Duration left = due - clock_.now();
-  const int timeout_ms = left.us <= 0 ? 0 : static_cast<int>(std::min<int64_t>((left.us + 999) / 1000, 500));
+  const bool at_once = left.us <= 0 || std::exchange(sent_, false);
+  const int timeout_ms = at_once ? 0 : static_cast<int>(std::min<int64_t>((left.us + 999) / 1000, 500));
   ::poll(fds.data(), fds.size(), timeout_ms);
   signalfd_siginfo info;
   while (::read(signal_fd, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) on_signal();
@@ -95,9 +98,7 @@ void ControlLoop::receive_from_router() {
     heard_ = clock_.now();
     if (Status status = handle(*message); !status.ok()) fatal_ = std::move(status);
   }
-  for (const wire::DroppedFrame& dropped : router_->take_dropped()) {
-    log_.warn("frame from the router dropped", "reason", dropped.reason);
-  }
+  log_dropped("frame from the router dropped", *router_);
 }
 
 Status ControlLoop::handle(wire::ControlT& message) {
@@ -165,6 +166,7 @@ void ControlLoop::on_peers(const wire::PeersT& message) {
   }
   peers_ = std::move(kept);
   for (const auto& [identity, pair] : pairs_) report_pair(pair);
+  for (auto& [identity, peer] : peers_) report_refusal(peer);
 }
 
 void ControlLoop::on_start(const wire::StartT& start) {
@@ -188,8 +190,9 @@ void ControlLoop::register_now() {
   frame_.restart();
   wire::RegisterT registration = options_.registration;
   const Status sent = router_->send(wire::control_of(std::move(registration)));
+  sent_ = true;
   const TimePoint now = clock_.now();
-  register_due_ = now + kRegisterRetry;
+  register_due_ = now + (sent.ok() ? kRegisterRetry : kConnectRetry);
   if (sent.ok() || now < unreachable_told_ + kUnreachableEvery) return;
   unreachable_told_ = now;
   log_.warn("router not reachable, trying on: is it running, and is router.control right?", "router",
@@ -221,6 +224,7 @@ void ControlLoop::tick_router(TimePoint now) {
 
 void ControlLoop::send_frame() {
   const Status sent = router_->send(wire::control_of(frame_.take()));
+  sent_ = true;
   frame_due_ = clock_.now() + options_.heartbeat_period;
   if (!sent.ok())
     drop_registration(sent.message().c_str());  // a gap in the numbers: the router could not go on

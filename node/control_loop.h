@@ -41,13 +41,15 @@ class ControlLoop {
  private:
   struct Peer {
     uint32_t node_id = 0;      // 0: the router does not list it now
-    uint32_t reported_as = 0;  // node id under which the router heard of the pair
+    uint32_t reported_as = 0;  // node id under which the router heard of the pair, or of its refusal
     std::string address;
     std::unique_ptr<wire::PeerClient> dialled;  // P dials D; null on the other side, and once connected
     TimePoint hello_due;
     Duration hello_wait = Duration::from_ms(100);
+    uint64_t attempt = 0;    // of the connection that the hellos ask for; 0: none was asked for yet
     bool connected = false;  // hellos agreed, the transfer thread was told
-    bool refused = false;
+    std::string refusal;     // why the pair can never work; empty: no such reason
+    bool wants_hello() const { return node_id != 0 && !connected && refusal.empty(); }
   };
 
   Status open();
@@ -73,12 +75,14 @@ class ControlLoop {
   void receive_hellos();
   void on_hello_answer(const PeerIdentity& identity, Peer& peer, const std::string& bytes);
   void on_hello(const wire::FromPeer& frame);
+  void log_dropped(const char* what, wire::Channel& channel);
 
   // Other threads.
   void receive_messages();
   void on_pair_ready(const PairReady& pair);
   void on_pair_broken(const PairBroken& pair);
   void report_pair(const PairReady& pair);
+  void report_refusal(Peer& peer);
   bool idle() const;
 
   ControlOptions options_;
@@ -94,6 +98,9 @@ class ControlLoop {
   TimePoint register_due_, frame_due_, heard_, unreachable_told_;
   std::map<PeerIdentity, Peer> peers_;
   std::map<PeerIdentity, PairReady> pairs_;
+  uint64_t attempts_ = 0;                            // P: of connections asked for, to whichever peer
+  std::map<PeerIdentity, uint64_t> heard_attempts_;  // D: those that connections stand for
+  bool sent_ = false;  // since the last poll: what came in meanwhile may not show in the descriptors
   FrameBuilder frame_;
   std::vector<ControlMessage> messages_;
   int signals_ = 0;

@@ -7,9 +7,25 @@
 namespace penstock {
 namespace {
 
+constexpr Duration kHelloWaitMin = Duration::from_ms(100);
 constexpr Duration kHelloWaitMax = Duration::from_ms(2000);
 
+// Hellos are checked when they are decoded; anything goes here.
 const char* accept_any(std::string_view) { return nullptr; }
+
+// An address can pass to another process before everybody has heard of it.
+Result<PeerHello> said_by(const PeerIdentity& identity, PeerHello hello) {
+  const PeerIdentity speaker = wire::node_identity(hello.node, hello.incarnation);
+  if (speaker != identity) return fail(Error::kCorrupt, "hello of " + speaker);
+  return hello;
+}
+
+wire::EventUnion pair_down(uint32_t peer, const std::string& reason) {
+  wire::PairDownT down;
+  down.peer = peer;
+  down.reason = reason;
+  return event_of(std::move(down));
+}
 
 }  // namespace
 
@@ -17,7 +33,8 @@ const char* accept_any(std::string_view) { return nullptr; }
 void ControlLoop::say_hello(TimePoint now) {
   if (!dials()) return;
   for (auto& [identity, peer] : peers_) {
-    if (peer.node_id == 0 || peer.connected || peer.refused || now < peer.hello_due) continue;
+    if (!peer.wants_hello() || now < peer.hello_due) continue;
+    if (peer.attempt == 0) peer.attempt = ++attempts_;
     peer.hello_due = now + peer.hello_wait;
     peer.hello_wait = std::min(peer.hello_wait * 2, kHelloWaitMax);
     if (peer.dialled == nullptr) {
@@ -31,7 +48,10 @@ void ControlLoop::say_hello(TimePoint now) {
     }
     // A socket takes nothing before it is connected, which happens in the background: the same one tries
     // again.
-    const Status sent = peer.dialled->send(encode_hello(options_.hello));
+    PeerHello hello = options_.hello;
+    hello.attempt = peer.attempt;
+    const Status sent = peer.dialled->send(encode_hello(hello));
+    sent_ = true;
     if (!sent.ok()) log_.debug("hello not sent yet", "peer", identity, "reason", sent.message());
   }
 }
@@ -43,19 +63,25 @@ void ControlLoop::receive_hello_answers() {
     frames.clear();
     peer.dialled->receive(frames);
     for (const std::string& bytes : frames) on_hello_answer(identity, peer, bytes);
-    if (peer.connected || peer.refused) peer.dialled.reset();
+    log_dropped("answer to a hello dropped", *peer.dialled);
+    if (!peer.wants_hello()) peer.dialled.reset();
   }
 }
 
 void ControlLoop::on_hello_answer(const PeerIdentity& identity, Peer& peer, const std::string& bytes) {
-  if (peer.connected || peer.refused) return;
+  if (!peer.wants_hello()) return;
   auto hello = decode_hello(bytes);
-  Status fits = hello.ok() ? check_hello(options_.hello, *hello) : Status(hello.failure());
-  if (hello.ok() && !hello->refusal.empty()) fits = fail(Error::kIncompatible, hello->refusal);
+  if (hello.ok()) hello = said_by(identity, std::move(*hello));
+  if (!hello.ok()) {
+    log_.warn("malformed answer to a hello dropped", "peer", identity, "reason", hello.message());
+    return;
+  }
+  Status fits = check_hello(options_.hello, *hello);
+  if (!hello->refusal.empty()) fits = fail(Error::kIncompatible, hello->refusal);
   if (!fits.ok()) {
     log_.error("pair refused", "peer", identity, "reason", fits.message());
-    peer.refused = true;
-    on_pair_broken({identity, fits.message()});
+    peer.refusal = fits.message();
+    report_refusal(peer);
     return;
   }
   peer.connected = true;
@@ -67,10 +93,12 @@ void ControlLoop::receive_hellos() {
   std::vector<wire::FromPeer> frames;
   server_->receive(frames);
   for (const wire::FromPeer& frame : frames) on_hello(frame);
+  log_dropped("frame from a peer dropped", *server_);
 }
 
 void ControlLoop::on_hello(const wire::FromPeer& frame) {
-  const auto hello = decode_hello(frame.bytes);
+  auto hello = decode_hello(frame.bytes);
+  if (hello.ok()) hello = said_by(frame.identity, std::move(*hello));
   if (!hello.ok()) {
     log_.warn("malformed hello dropped", "peer", frame.identity, "reason", hello.message());
     return;
@@ -80,11 +108,14 @@ void ControlLoop::on_hello(const wire::FromPeer& frame) {
   if (!fits.ok()) {
     log_.error("pair refused", "peer", frame.identity, "reason", fits.message());
     answer.refusal = fits.message();
-  } else {
-    // Posted before the answer leaves, so that this side's endpoint is there as early as can be.
+  } else if (uint64_t& heard = heard_attempts_[frame.identity]; heard != hello->attempt) {
+    // Posted before the answer leaves, so that this side's endpoint is there as early as can be. A hello that
+    // is only repeated must not cost the connection that its first copy made.
+    heard = hello->attempt;
     ports_.transfer.post(ConnectPeer{frame.identity, *hello, false});
   }
   const Status sent = server_->send(frame.identity, encode_hello(answer));
+  sent_ = true;
   if (!sent.ok()) log_.warn("hello not answered", "peer", frame.identity, "reason", sent.message());
 }
 
@@ -98,7 +129,8 @@ void ControlLoop::on_pair_ready(const PairReady& pair) {
 
 void ControlLoop::report_pair(const PairReady& pair) {
   const auto peer = peers_.find(pair.identity);
-  if (peer == peers_.end() || peer->second.node_id == peer->second.reported_as) return;
+  if (peer == peers_.end() || peer->second.node_id == 0) return;
+  if (peer->second.node_id == peer->second.reported_as) return;
   peer->second.reported_as = peer->second.node_id;
   wire::PairUpT up;
   up.peer = peer->second.node_id;
@@ -108,20 +140,30 @@ void ControlLoop::report_pair(const PairReady& pair) {
   frame_.add(event_of(std::move(up)));
 }
 
+void ControlLoop::report_refusal(Peer& peer) {
+  if (peer.refusal.empty() || peer.node_id == peer.reported_as) return;
+  peer.reported_as = peer.node_id;
+  frame_.add(pair_down(peer.node_id, peer.refusal));
+}
+
+// P says hello again; D waits for that.
 void ControlLoop::on_pair_broken(const PairBroken& pair) {
-  const auto peer = peers_.find(pair.identity);
-  pairs_.erase(pair.identity);
-  if (peer == peers_.end()) return;
-  peer->second.reported_as = 0;
-  wire::PairDownT down;
-  down.peer = peer->second.node_id;
-  down.reason = pair.reason;
-  if (dials()) {
-    frame_.add(event_of(std::move(down)));
-    peer->second.connected = false;  // hello again, unless it was refused
-    peer->second.hello_wait = Duration::from_ms(100);
-    peer->second.hello_due = clock_.now() + peer->second.hello_wait;
-  }
+  heard_attempts_.erase(pair.identity);
+  const bool worked = pairs_.erase(pair.identity) > 0;
+  const auto found = peers_.find(pair.identity);
+  if (found == peers_.end() || !dials()) return;
+  Peer& peer = found->second;
+  peer.reported_as = 0;
+  if (peer.node_id != 0) frame_.add(pair_down(peer.node_id, pair.reason));
+  peer.connected = false;
+  peer.attempt = 0;
+  if (worked) peer.hello_wait = kHelloWaitMin;  // else the back-off goes on: it may never work
+  peer.hello_due = clock_.now() + peer.hello_wait;
+}
+
+void ControlLoop::log_dropped(const char* what, wire::Channel& channel) {
+  for (const wire::DroppedFrame& dropped : channel.take_dropped())
+    log_.warn(what, "from", dropped.identity, "reason", dropped.reason);
 }
 
 }  // namespace penstock

@@ -29,6 +29,7 @@ PeerHello make_hello() {
   hello.capability.vocab = 49152;
   hello.probe = {0x7f0000000000, 8u << 20, std::string("key\0x", 5)};
   hello.credits = 256;
+  hello.attempt = 3;
   return hello;
 }
 
@@ -41,6 +42,7 @@ TEST(PeerHello, TravelsWhole) {
   EXPECT_EQ(read->capability.layout, hello.capability.layout);
   EXPECT_EQ(read->probe.key, hello.probe.key);
   EXPECT_EQ(read->credits, hello.credits);
+  EXPECT_EQ(read->attempt, hello.attempt);
   EXPECT_TRUE(check_hello(hello, *read).ok());
 }
 
