@@ -13,13 +13,15 @@ endfunction()
 # one can be built by name.
 #   release (and debug)  all tests except those labelled `fault`
 #   fault                the tests labelled `fault`, as fault.NAME: they need the fault points
-#   asan, tsan           the rooms below, as asan.NAME and tsan.NAME; not their tests labelled `emulator` or `bench`
+#   asan, tsan           the rooms below, as asan.NAME and tsan.NAME; not their tests labelled `emulator` or `bench`;
+#                        asan also text, which reads strangers' files and requests
 # The target `flavour_tests` builds what the flavour's tests need.
 set(PENSTOCK_SANITIZED_ROOMS scheduler kv_transfer engine node router wire)
 if(PENSTOCK_SANITIZE MATCHES "thread")
   set(PENSTOCK_FLAVOUR tsan)
 elseif(PENSTOCK_SANITIZE)
   set(PENSTOCK_FLAVOUR asan)
+  list(APPEND PENSTOCK_SANITIZED_ROOMS text)
 elseif(PENSTOCK_FAULT_POINTS)
   set(PENSTOCK_FLAVOUR fault)
 else()

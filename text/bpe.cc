@@ -25,7 +25,7 @@ void BpeMerges::add(TokenId left, TokenId right, TokenId merged) {
   const uint64_t key = pair_key(left, right);
   uint64_t at = mix64(key) & mask_;
   while (slots_[at].pair != kEmpty && slots_[at].pair != key) at = (at + 1) & mask_;
-  if (slots_[at].pair == kEmpty) slots_[at] = {key, count_, merged};
+  slots_[at] = {key, count_, merged};
   ++count_;
 }
 
@@ -101,6 +101,7 @@ void BpeMerges::encode_long(std::string_view word, BpeScratch& scratch, std::vec
     if (slot == nullptr) return;
     heap.push_back({slot->rank, left, a, b, slot->merged});
     std::push_heap(heap.begin(), heap.end(), later);
+    ++scratch.heap_pushes;
   };
   for (int32_t i = 0; i < static_cast<int32_t>(symbols.size()); ++i) consider(i);
   while (!heap.empty()) {

@@ -5,6 +5,7 @@
 // regex_pcre2.cc.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,9 @@ class Regex {
  public:
   class Scratch {
    public:
-    Scratch();
+    // Backtracking steps of one match; a sane pattern needs a few per byte.
+    static constexpr uint32_t kMatchLimit = 50'000'000;
+    explicit Scratch(uint32_t match_limit = kMatchLimit);
     Scratch(Scratch&&) noexcept;
     Scratch& operator=(Scratch&&) noexcept;
     ~Scratch();

@@ -8,8 +8,6 @@ namespace penstock {
 namespace {
 
 constexpr size_t kJitStackStart = size_t{32} << 10, kJitStackMax = size_t{1} << 20;
-constexpr uint32_t kMatchLimit =
-    50'000'000;  // backtracking steps of one match; a sane pattern needs a few per byte
 
 std::string library_message(int code) {
   PCRE2_UCHAR buffer[256] = {};
@@ -63,10 +61,10 @@ struct Regex::Scratch::State {
   pcre2_match_data* match = pcre2_match_data_create(1, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
   pcre2_jit_stack* stack = pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr);
-  State() {
+  explicit State(uint32_t match_limit) {
     CHECK(match != nullptr && context != nullptr && stack != nullptr);
     pcre2_jit_stack_assign(context, nullptr, stack);
-    pcre2_set_match_limit(context, kMatchLimit);
+    pcre2_set_match_limit(context, match_limit);
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -77,7 +75,7 @@ struct Regex::Scratch::State {
   }
 };
 
-Regex::Scratch::Scratch() : state_(std::make_unique<State>()) {}
+Regex::Scratch::Scratch(uint32_t match_limit) : state_(std::make_unique<State>(match_limit)) {}
 Regex::Scratch::Scratch(Scratch&&) noexcept = default;
 Regex::Scratch& Regex::Scratch::operator=(Scratch&&) noexcept = default;
 Regex::Scratch::~Scratch() = default;

@@ -1,11 +1,14 @@
 #include "text/tokenizer_model.h"
 
+#include <algorithm>
+
 #include "text/byte_alphabet.h"
 
 namespace penstock {
 namespace {
 
-constexpr TokenId kIdMax = 16'777'215;  // far above any vocabulary; bounds what a file can make us allocate
+// Ids may leave gaps, but what a file makes us allocate must stay in proportion to the file.
+constexpr size_t kGapMax = size_t{1} << 20;
 
 std::string quoted(std::string_view content) {
   std::string out("'");
@@ -35,25 +38,37 @@ Result<TokenizerModel> TokenizerModel::build(TokenizerParts parts) {
 }
 
 Status TokenizerModel::set_token(const std::string& content, TokenId id, bool special) {
-  if (id < 0 || id > kIdMax) {
-    return fail(Error::kCorrupt, quoted(content) + " has id " + std::to_string(id) + "; ids go from 0 to " +
-                                     std::to_string(kIdMax));
+  if (id < 0 || static_cast<size_t>(id) >= id_end_) {
+    return fail(Error::kCorrupt,
+                quoted(content) + " has id " + std::to_string(id) + ", far above the number of tokens");
+  }
+  const auto [entry, is_new] = by_content_.try_emplace(content, id);
+  if (entry->second != id) {
+    return fail(Error::kCorrupt, quoted(content) + " has id " + std::to_string(entry->second) + " and id " +
+                                     std::to_string(id));
+  }
+  if (is_new && token(id) != nullptr) {
+    const auto other = std::find_if(by_content_.begin(), by_content_.end(), [&](const auto& candidate) {
+      return candidate.second == id && candidate.first != content;
+    });
+    return fail(Error::kCorrupt, "id " + std::to_string(id) + " belongs to " + quoted(other->first) +
+                                     " and " + quoted(content));
   }
   if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
-  Token& token = tokens_[id];
+  Token& slot = tokens_[id];
   // Added tokens are written as they read; where their characters are all in the byte-level alphabet the
   // reference decodes them by it.
-  token.bytes = alphabet_to_bytes(content).value_or(content);
-  token.known = true;
-  token.special |= special;
-  by_content_[content] = id;
+  slot.bytes = alphabet_to_bytes(content).value_or(content);
+  slot.known = true;
+  slot.special |= special;
   return {};
 }
 
 Status TokenizerModel::add_vocabulary(const TokenizerParts& parts) {
+  id_end_ = parts.vocabulary.size() + parts.added_tokens.size() + kGapMax;
   by_content_.reserve(parts.vocabulary.size() + parts.added_tokens.size());
   for (const auto& [content, id] : parts.vocabulary) {
-    RETURN_IF_ERROR(set_token(content, id, false).with_context("vocab"));
+    RETURN_IF_ERROR(set_token(content, id, false).with_context("model.vocab"));
     const auto bytes = alphabet_to_bytes(content);
     if (bytes.has_value() && bytes->size() == 1) merges_.set_byte(static_cast<uint8_t>((*bytes)[0]), id);
   }
@@ -77,7 +92,7 @@ Status TokenizerModel::add_merges(const TokenizerParts& parts) {
     for (int k = 0; k < 3; ++k) {
       const auto id = find(contents[k]);
       if (!id.has_value()) {
-        return fail(Error::kCorrupt, "merges[" + std::to_string(i) + "]: " + quoted(contents[k]) +
+        return fail(Error::kCorrupt, "model.merges[" + std::to_string(i) + "]: " + quoted(contents[k]) +
                                          " is not in the vocabulary");
       }
       ids[k] = *id;

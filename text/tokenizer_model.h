@@ -59,6 +59,7 @@ class TokenizerModel {
   Status check_coverage(const TokenizerParts& parts) const;
   Status set_token(const std::string& content, TokenId id, bool special);
 
+  size_t id_end_ = 0;  // ids must stay below
   std::vector<Token> tokens_;
   std::unordered_map<std::string, TokenId> by_content_;
   std::unordered_map<std::string, TokenId> whole_words_;  // by bytes; filled under ignore_merges only
