@@ -143,12 +143,45 @@ class Subject {
   uint64_t sequences_ = 0;
 };
 
-template <typename Measure>
-double median_of(int repetitions, Measure measure) {
-  measure();  // the first touches pages and wakes threads
-  std::vector<double> values;
-  for (int i = 0; i < repetitions; ++i) values.push_back(measure());
-  return median(std::move(values));
+// What one repetition measures, close together in time: on a shared machine every speed wanders.
+struct Samples {
+  std::vector<double> prefill, decode_b1, decode_batch, read, read_share, busy_prefill, busy_decode_b1;
+};
+
+void measure_once(Subject& subject, const EngineBenchOptions& options, const DeviceBuffer& buffer,
+                  Samples& samples) {
+  const auto read = [&] {
+    return read_bandwidth_gbps(subject.threads(), subject.isa(), buffer.data(), buffer.bytes(), 4);
+  };
+  const double before = read();
+  const double decode_b1 = subject.decode(1, options.decode_tokens);
+  const double gbps = (before + read()) / 2;
+  samples.decode_b1.push_back(decode_b1);
+  samples.read.push_back(gbps);
+  samples.read_share.push_back(decode_b1 * static_cast<double>(buffer.bytes()) * 1e-9 / gbps);
+  samples.decode_batch.push_back(subject.decode(options.batch, options.decode_tokens));
+  samples.prefill.push_back(subject.prefill(options.prompt_tokens));
+  if (!options.busy) return;
+  const BusyProcess busy;
+  samples.busy_decode_b1.push_back(subject.decode(1, options.decode_tokens));
+  samples.busy_prefill.push_back(subject.prefill(options.prompt_tokens));
+}
+
+EngineBenchRow measure(Subject& subject, const EngineBenchOptions& options, const DeviceBuffer& buffer) {
+  Samples warm_up, samples;  // the first touches pages and wakes threads
+  measure_once(subject, options, buffer, warm_up);
+  for (int i = 0; i < options.repetitions; ++i) measure_once(subject, options, buffer, samples);
+  EngineBenchRow row;
+  row.prefill_toks = median(samples.prefill);
+  row.decode_b1_toks = median(samples.decode_b1);
+  row.decode_batch_toks = median(samples.decode_batch);
+  row.read_gbps = median(samples.read);
+  row.decode_b1_share_of_read = median(samples.read_share);
+  if (options.busy) {
+    row.decode_b1_busy_toks = median(samples.busy_decode_b1);
+    row.prefill_busy_toks = median(samples.busy_prefill);
+  }
+  return row;
 }
 
 }  // namespace
@@ -173,22 +206,8 @@ Result<EngineBenchResult> run_engine_bench(const EngineBenchOptions& options) {
   for (const int threads : options.threads) {
     ASSIGN_OR_RETURN(const auto subject, Subject::make(*device, *model, options, threads));
     result.isa = isa_name(subject->isa());
-    EngineBenchRow row;
+    EngineBenchRow row = measure(*subject, options, buffer);
     row.threads = threads;
-    row.read_gbps = read_bandwidth_gbps(subject->threads(), subject->isa(), buffer.data(), buffer.bytes(), 8);
-    row.decode_b1_toks =
-        median_of(options.repetitions, [&] { return subject->decode(1, options.decode_tokens); });
-    row.decode_batch_toks =
-        median_of(options.repetitions, [&] { return subject->decode(options.batch, options.decode_tokens); });
-    row.prefill_toks =
-        median_of(options.repetitions, [&] { return subject->prefill(options.prompt_tokens); });
-    if (options.busy) {
-      const BusyProcess busy;
-      row.decode_b1_busy_toks =
-          median_of(options.repetitions, [&] { return subject->decode(1, options.decode_tokens); });
-      row.prefill_busy_toks =
-          median_of(options.repetitions, [&] { return subject->prefill(options.prompt_tokens); });
-    }
     if (!subject->error().empty()) return fail(Error::kInternal, "bench engine: " + subject->error());
     result.rows.push_back(row);
   }

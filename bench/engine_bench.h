@@ -32,7 +32,8 @@ struct EngineBenchRow {
   double decode_batch_toks = 0;
   double decode_b1_busy_toks = 0;  // beside one busy process; 0: not asked for
   double prefill_busy_toks = 0;
-  double read_gbps = 0;  // streaming a buffer of weights_bytes, same threads
+  double read_gbps = 0;                // streaming a buffer of weights_bytes, same threads
+  double decode_b1_share_of_read = 0;  // of the weights' bytes a second, to read_gbps just before and after
 };
 
 struct EngineBenchResult {

@@ -9,7 +9,7 @@
 namespace penstock::bench {
 
 // Streams through `bytes` bytes on all threads of the pool, `passes` times, with and without software
-// prefetch; returns the GB/s of the best pass of either.
+// prefetch; returns the median GB/s of the faster of the two.
 double read_bandwidth_gbps(ThreadPool& threads, Isa isa, const void* data, int64_t bytes, int passes);
 
 }  // namespace penstock::bench
