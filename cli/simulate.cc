@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "sim/replay.h"
 #include "sim/simulate.h"
 
 namespace penstock::cli {
@@ -35,7 +36,13 @@ Result<int> run_replay(const std::string& path) {
   if (!file) return fail(Error::kNotFound, path + ": cannot be read; give the file that `--record` wrote");
   const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   ASSIGN_OR_RETURN(const sim::ReplayReport report, sim::replay_record(bytes).with_context(path));
-  std::cout << "events " << report.events << ", action hash " << hex(report.action_hash) << '\n';
+  if (!report.difference.empty()) {
+    std::cerr << path << ": the scheduler decides otherwise than it did: " << report.difference << '\n';
+    return 1;
+  }
+  if (report.checked == 0) return fail(Error::kCorrupt, path + ": holds no actions to compare with");
+  std::cout << "events " << report.events << ", " << report.checked
+            << " with the recorded actions, action hash " << hex(report.action_hash) << '\n';
   return 0;
 }
 
@@ -83,8 +90,8 @@ void add_simulate_command(CLI::App& app, CommandContext& context) {
   command->add_option("--first", flags->first, "The first seed");
   command->add_option("--processes", flags->processes, "Processes that share the seeds; 0: one a core")
       ->check(CLI::Range(0, 256));
-  CLI::Option* replay =
-      command->add_option("--replay", flags->replay, "Replay a router's record, print its action hash");
+  CLI::Option* replay = command->add_option(
+      "--replay", flags->replay, "Replay what `penstock router --record` wrote and compare the actions");
   command->add_option("--record", flags->record, "Run the first seed alone and write its record")
       ->excludes(replay);
   context.on_run(command, [flags] { return run_simulate(*flags); });

@@ -83,12 +83,20 @@ void ClusterDriver::post(scheduler::ClusterEvent event) {
   while (!events_.empty()) {
     const scheduler::ClusterEvent next = std::move(events_.front());
     events_.pop_front();
-    for (const scheduler::ClusterAction& action : scheduler_.step(clock_.now(), next)) apply(action);
+    for (const scheduler::ClusterAction& action : step(next)) apply(action);
   }
   stepping_ = false;
   metrics_.requests_running.set(static_cast<double>(requests_.size()));
   metrics_.requests_waiting.set(scheduler_.stats().queued);
   if (on_step_) on_step_();
+}
+
+const scheduler::ClusterActions& ClusterDriver::step(const scheduler::ClusterEvent& event) {
+  const TimePoint now = clock_.now();
+  if (options_.recorder != nullptr) options_.recorder->add_event(now, event);
+  const scheduler::ClusterActions& actions = scheduler_.step(now, event);
+  if (options_.recorder != nullptr) options_.recorder->add_actions(now, actions);
+  return actions;
 }
 
 void ClusterDriver::client_gone(uint64_t number) {

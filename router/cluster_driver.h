@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "base/time.h"
 #include "router/answer.h"
+#include "router/event_recorder.h"
 #include "router/metrics.h"
 #include "router/node_table.h"
 #include "router/served_model.h"
@@ -31,6 +32,7 @@ struct DriverOptions {
   Duration heartbeat_period = Duration::from_ms(200);
   Duration dead_after = Duration::from_ms(2000);
   size_t requests_max = 1024;
+  EventRecorder* recorder = nullptr;  // must outlive the driver
 };
 
 // One KV handoff, for `penstock status` and the demo.
@@ -93,6 +95,7 @@ class ClusterDriver {
 
   // cluster_driver.cc
   void post(scheduler::ClusterEvent event);
+  const scheduler::ClusterActions& step(const scheduler::ClusterEvent& event);
   void client_gone(uint64_t request);
   void fail_request(SequenceId lost, const ApiError& error);
   void end_sequence(SequenceId id, const char* metric_reason);

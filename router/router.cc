@@ -37,12 +37,13 @@ scheduler::Disaggregate disaggregate_of(Disaggregate value) {
   return scheduler::Disaggregate::kAuto;
 }
 
-DriverOptions driver_options(const ClusterConfig& config) {
+DriverOptions driver_options(const ClusterConfig& config, EventRecorder* recorder = nullptr) {
   DriverOptions options;
   options.policy.disaggregate = disaggregate_of(config.cluster.disaggregate);
   options.heartbeat_period = Duration::from_ms(config.heartbeat.period_ms);
   options.dead_after = Duration::from_ms(config.heartbeat.dead_after_ms);
   options.requests_max = static_cast<size_t>(config.router.requests_max);
+  options.recorder = recorder;
   return options;
 }
 
@@ -66,12 +67,14 @@ std::string control_endpoint_of(const HostPort& address) {
 }  // namespace
 
 struct Router::Impl {
-  Impl(ServedModel served, const ClusterConfig& settings, Logger logger)
+  Impl(ServedModel served, const ClusterConfig& settings, Logger logger,
+       std::unique_ptr<EventRecorder> event_recorder)
       : config(settings),
         log(std::move(logger)),
         model(std::move(served)),
         metrics(registry),
-        driver(model, driver_options(config), clock, log, metrics,
+        recorder(std::move(event_recorder)),
+        driver(model, driver_options(config, recorder.get()), clock, log, metrics,
                [this](const std::string& identity, const wire::ControlT& message) {
                  return send(identity, message);
                }),
@@ -99,6 +102,7 @@ struct Router::Impl {
   RouterMetrics metrics;
   wire::Context zmq;
   std::unique_ptr<wire::RouterChannel> control;
+  std::unique_ptr<EventRecorder> recorder;
   ClusterDriver driver;
   Worker worker;
   std::unique_ptr<ApiService> api;
@@ -233,10 +237,15 @@ void Router::Impl::wait_for_signal() {
   });
 }
 
-Result<std::unique_ptr<Router>> Router::start(const ClusterConfig& config, Logger log) {
+Result<std::unique_ptr<Router>> Router::start(const ClusterConfig& config, Logger log,
+                                              const std::string& record_path) {
   ASSIGN_OR_RETURN(ServedModel model, ServedModel::load(config.model.path, config.served_model_name(),
                                                         config.engine.context_max));
-  auto impl = std::make_unique<Impl>(std::move(model), config, std::move(log));
+  std::unique_ptr<EventRecorder> recorder;
+  if (!record_path.empty()) {
+    ASSIGN_OR_RETURN(recorder, EventRecorder::open(record_path, driver_options(config).policy, log));
+  }
+  auto impl = std::make_unique<Impl>(std::move(model), config, std::move(log), std::move(recorder));
   RETURN_IF_ERROR(impl->open());
   impl->log.info("router up", "listen", config.router.listen, "port", impl->public_server->port(),
                  "admin_port", impl->admin_server->port(), "control", impl->control->endpoint(), "model",

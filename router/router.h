@@ -16,7 +16,9 @@ namespace penstock::router {
 
 class Router {
  public:
-  static Result<std::unique_ptr<Router>> start(const ClusterConfig& config, Logger log);
+  // record_path: every scheduler event goes to this file (event_recorder.h); empty: none is kept.
+  static Result<std::unique_ptr<Router>> start(const ClusterConfig& config, Logger log,
+                                               const std::string& record_path = "");
   ~Router();
 
   uint16_t public_port() const;

@@ -144,23 +144,4 @@ std::string summary_line(const SeedsReport& report) {
   return out.str();
 }
 
-Result<ReplayReport> replay_record(std::span<const uint8_t> record) {
-  scheduler::RecordReader reader(record);
-  ASSIGN_OR_RETURN(const scheduler::ClusterPolicy policy, reader.read_header());
-  scheduler::ClusterScheduler cluster(policy);
-  scheduler::ActionHash hash;
-  ReplayReport report;
-  TimePoint last;
-  while (!reader.at_end()) {
-    ASSIGN_OR_RETURN(const scheduler::TimedEvent timed, reader.read_event());
-    if (timed.now < last)
-      return fail(Error::kCorrupt, "record: event " + std::to_string(report.events) + " goes back in time");
-    last = timed.now;
-    hash.add(timed.now, cluster.step(timed.now, timed.event));
-    ++report.events;
-  }
-  report.action_hash = hash.value();
-  return report;
-}
-
 }  // namespace penstock::sim

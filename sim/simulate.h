@@ -3,11 +3,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "sim/world.h"
 
 namespace penstock::sim {
@@ -29,12 +27,5 @@ struct SeedsReport {
 
 // "1000 seeds held: 230123 requests (...), ... " in one line.
 [[nodiscard]] std::string summary_line(const SeedsReport& report);
-
-struct ReplayReport {
-  uint64_t events = 0;
-  uint64_t action_hash = 0;
-};
-// Feeds a router's record to a fresh cluster scheduler. Errors: kCorrupt with the offset.
-[[nodiscard]] Result<ReplayReport> replay_record(std::span<const uint8_t> record);
 
 }  // namespace penstock::sim

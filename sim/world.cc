@@ -21,7 +21,7 @@ World::World(const Scenario& scenario, std::vector<uint8_t>* record)
       cluster_(scenario.policy),
       record_(record),
       noise_(scenario.nodes.size()) {
-  if (record_ != nullptr) encode_record_header(scenario.policy, *record_);
+  if (record_ != nullptr) writer_.begin(scenario.policy, *record_);
   for (size_t i = 0; i < scenario.nodes.size(); ++i)
     nodes_.push_back(std::make_unique<SimNode>(*this, static_cast<int>(i), scenario.nodes[i]));
   for (const RequestPlan& plan : scenario.requests) {
@@ -60,6 +60,7 @@ WorldReport World::run() {
     ++report_.events;
     queue_.run_next();
   }
+  if (record_ != nullptr) writer_.end(*record_);
   const ClusterStats stats = cluster_.stats();
   report_.requests = clients_.size();
   report_.finished = stats.finished;
@@ -76,10 +77,11 @@ WorldReport World::run() {
 void World::step(const ClusterEvent& event) {
   if (report_.violation) return;
   note_pairs();
-  if (record_ != nullptr) encode_event(now(), event, *record_);
+  if (record_ != nullptr) writer_.add_event(now(), event, *record_);
   const ClusterActions actions = cluster_.step(now(), event);  // a copy: carrying out may step again
   cluster_.check_invariants();
   hash_.add(now(), actions);
+  if (record_ != nullptr) writer_.add_actions(now(), actions, *record_);
   for (const ClusterAction& action : actions) std::visit([this](const auto& a) { carry_out(a); }, action);
   tick_when_due();
 }

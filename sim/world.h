@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "scheduler/cluster/cluster_codec.h"
+#include "scheduler/cluster/cluster_record.h"
 #include "scheduler/cluster/cluster_scheduler.h"
 #include "sim/event_queue.h"
 #include "sim/node.h"
@@ -129,6 +129,7 @@ class World {
   scheduler::ClusterScheduler cluster_;
   scheduler::ActionHash hash_;
   std::vector<uint8_t>* record_;
+  scheduler::RecordWriter writer_;
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<Noise> noise_;  // by node
   std::set<std::pair<int, int>> partitioned_;

@@ -96,6 +96,11 @@ void fields(Tick&, F f) {
 }
 
 template <typename F>
+void fields(RecordMark& x, F f) {
+  f(x.action_hash, x.digest);
+}
+
+template <typename F>
 void fields(NodeAccepted& x, F f) {
   f(x.node);
 }
@@ -264,6 +269,18 @@ class Reader {
   bool failed_ = false;
 };
 
+// Length, time, and what `fill` writes.
+template <typename Fill>
+void encode_item(TimePoint now, std::vector<uint8_t>& out, Fill fill) {
+  const size_t start = out.size();
+  Writer writer(out);
+  writer.put(uint32_t{0});
+  writer.write(now);
+  fill(writer);
+  const auto length = static_cast<uint32_t>(out.size() - start - sizeof(uint32_t));
+  for (size_t i = 0; i < sizeof(length); ++i) out[start + i] = static_cast<uint8_t>(length >> (8 * i));
+}
+
 Failure corrupt(const std::string& what, size_t offset) {
   return fail(Error::kCorrupt, "record: " + what + " at byte " + std::to_string(offset));
 }
@@ -278,13 +295,15 @@ void encode_record_header(const ClusterPolicy& policy, std::vector<uint8_t>& out
 }
 
 void encode_event(TimePoint now, const ClusterEvent& event, std::vector<uint8_t>& out) {
-  const size_t start = out.size();
-  Writer writer(out);
-  writer.put(uint32_t{0});
-  writer.write(now);
-  writer.write_variant(event);
-  const auto length = static_cast<uint32_t>(out.size() - start - sizeof(uint32_t));
-  for (size_t i = 0; i < sizeof(length); ++i) out[start + i] = static_cast<uint8_t>(length >> (8 * i));
+  encode_item(now, out, [&](Writer& writer) { writer.write_variant(event); });
+}
+
+void encode_mark(const RecordMark& mark, std::vector<uint8_t>& out) {
+  encode_item(TimePoint{}, out, [&](Writer& writer) {
+    writer.put(kMarkKind);
+    RecordMark copy = mark;
+    writer.write(copy);
+  });
 }
 
 void encode_action(const ClusterAction& action, std::vector<uint8_t>& out) {
@@ -299,22 +318,48 @@ Result<ClusterPolicy> RecordReader::read_header() {
   reader.read(policy);
   if (reader.failed() || policy.queue_len_max < 0 || policy.attempts_max < 1 || policy.reorder_max < 1)
     return corrupt("broken policy", reader.offset());
-  offset_ = reader.offset();
+  offset_ = checked_ = reader.offset();
+  digest_ = fold_bytes(0, bytes_.first(offset_));
   return policy;
 }
 
-Result<TimedEvent> RecordReader::read_event() {
+Result<RecordItem> RecordReader::read_item() {
+  constexpr size_t kKindAt = sizeof(uint32_t) + sizeof(int64_t);
   Reader frame(bytes_.subspan(offset_));
   const auto length = frame.get<uint32_t>();
   if (frame.failed() || length > bytes_.size() - offset_ - sizeof(uint32_t))
     return corrupt("truncated event", offset_);
-  Reader reader(bytes_.subspan(offset_ + sizeof(uint32_t), length));
+  const auto item = bytes_.subspan(offset_, sizeof(uint32_t) + length);
+  const bool is_mark = item.size() > kKindAt && item[kKindAt] == kMarkKind;
+  Reader reader(item.subspan(sizeof(uint32_t)));
   TimedEvent timed;
+  RecordMark mark;
   reader.read(timed.now);
-  timed.event = reader.read_variant<ClusterEvent>();
-  if (reader.failed() || !reader.at_end()) return corrupt("broken event", offset_);
-  offset_ += sizeof(uint32_t) + length;
-  return timed;
+  if (is_mark) {
+    reader.get<uint8_t>();
+    reader.read(mark);
+  } else {
+    timed.event = reader.read_variant<ClusterEvent>();
+  }
+  if (reader.failed() || !reader.at_end() || (is_mark && timed.now != TimePoint{}))
+    return corrupt("broken event", offset_);
+  if (is_mark && mark.digest != fold_hash(digest_, mark.action_hash))
+    return corrupt("damaged events between byte " + std::to_string(checked_) + " and their mark", offset_);
+  offset_ += item.size();
+  if (is_mark) {
+    checked_ = offset_;
+    digest_ = mark.digest;
+    return RecordItem(mark);
+  }
+  digest_ = fold_bytes(digest_, item);
+  return RecordItem(std::move(timed));
+}
+
+Result<TimedEvent> RecordReader::read_event() {
+  const size_t offset = offset_;
+  ASSIGN_OR_RETURN(RecordItem item, read_item());
+  if (auto* timed = std::get_if<TimedEvent>(&item)) return std::move(*timed);
+  return corrupt("a mark in the place of an event", offset);
 }
 
 Result<ClusterAction> decode_action(std::span<const uint8_t> bytes) {
@@ -324,17 +369,24 @@ Result<ClusterAction> decode_action(std::span<const uint8_t> bytes) {
   return action;
 }
 
+uint64_t fold_bytes(uint64_t so_far, std::span<const uint8_t> bytes) {
+  for (size_t i = 0; i < bytes.size(); i += 8) {
+    uint64_t word = 0;
+    for (size_t b = 0; b < std::min<size_t>(8, bytes.size() - i); ++b)
+      word |= uint64_t{bytes[i + b]} << (8 * b);
+    so_far = mix64(so_far ^ word);
+  }
+  return so_far;
+}
+
+uint64_t fold_hash(uint64_t so_far, uint64_t action_hash) { return mix64(so_far ^ action_hash); }
+
 void ActionHash::add(TimePoint now, const ClusterActions& actions) {
   if (actions.empty()) return;
   scratch_.clear();
   Writer(scratch_).write(now);
   for (const ClusterAction& action : actions) encode_action(action, scratch_);
-  scratch_.resize((scratch_.size() + 7) / 8 * 8);
-  for (size_t i = 0; i < scratch_.size(); i += 8) {
-    uint64_t word = 0;
-    for (size_t b = 0; b < 8; ++b) word |= uint64_t{scratch_[i + b]} << (8 * b);
-    value_ = mix64(value_ ^ word);
-  }
+  value_ = fold_bytes(value_, scratch_);
 }
 
 }  // namespace penstock::scheduler

@@ -15,27 +15,6 @@ TEST(Simulate, TheSameSeedGivesTheSameActions) {
   }
 }
 
-TEST(Simulate, ARecordReplaysToTheSameHash) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(seed);
-    std::vector<uint8_t> record;
-    const WorldReport run = run_seed(seed, &record);
-    const auto replay = replay_record(record);
-    ASSERT_TRUE(replay.ok()) << replay.message();
-    EXPECT_EQ(replay->action_hash, run.action_hash);
-    EXPECT_GT(replay->events, 1000u);
-  }
-}
-
-TEST(Simulate, ADamagedRecordIsAnError) {
-  std::vector<uint8_t> record;
-  EXPECT_FALSE(run_seed(5, &record).violation.has_value());
-  EXPECT_EQ(replay_record({}).code(), Error::kCorrupt);
-  EXPECT_EQ(replay_record(std::span<const uint8_t>(record).first(record.size() - 3)).code(), Error::kCorrupt);
-  record[0] ^= 1;
-  EXPECT_EQ(replay_record(record).code(), Error::kCorrupt);
-}
-
 TEST(Simulate, TheSummaryCountsEverything) {
   const SeedsReport report = run_seeds(1, 4, 2);
   EXPECT_EQ(report.failure, "");
