@@ -73,7 +73,7 @@ struct ClusterConfig {
     int64_t batch_tokens_max = 512;  // token budget of one step
     int64_t sequences_max = 64;      // running at once
     int64_t context_max = 0;         // 0: the model's own limit
-    bool batch_invariant = true;
+    bool batch_invariant = true;     // the only way there is; see bench/RESULTS.md for what it costs
   } engine;
   struct {
     std::string transports;  // UCX_TLS; empty: posix,tcp,self

@@ -83,6 +83,10 @@ class Loader {
     RETURN_IF_ERROR(check_ports());
     if (config_.engine.block_tokens % KvLayout::kColumnTokens != 0)
       return contradiction("engine.block_tokens", "must be a multiple of 16");
+    if (!config_.engine.batch_invariant)
+      return contradiction(
+          "engine.batch_invariant",
+          "this build has batch-invariant kernels only, at no cost in speed; remove the key");
     if (config_.heartbeat.dead_after_ms < 2 * config_.heartbeat.period_ms)
       return contradiction("heartbeat.dead_after_ms", "must be at least twice heartbeat.period_ms");
     const auto& curve = config_.curve;

@@ -67,14 +67,14 @@ TEST(ClusterConfig, FlagBeatsEnvironmentBeatsFile) {
                       {"PENSTOCK__NODE__DECODE_0__KV_POOL_MB", "32"},
                       {"PENSTOCK_MODEL", "single underscores are not ours"},
                       {"HOME", "/"}},
-      .sets = {"engine.threads=7", "node.prefill-0.threads=4", "engine.batch_invariant=false"}};
+      .sets = {"engine.threads=7", "node.prefill-0.threads=4", "kv_transfer.digests=false"}};
   auto config = parse_cluster_config(kDemo, "demo.toml", sources);
   ASSERT_TRUE(config.ok()) << config.message();
   EXPECT_EQ(config->router.listen, "127.0.0.1:9001");
   EXPECT_EQ(config->engine.threads, 7);
   EXPECT_EQ(config->nodes[0].threads, 4);
   EXPECT_EQ(config->nodes[1].kv_pool_mb, 32);
-  EXPECT_FALSE(config->engine.batch_invariant);
+  EXPECT_FALSE(config->kv_transfer.digests);
 }
 
 TEST(ClusterConfig, UnknownNamesPointToTheNearest) {
@@ -135,6 +135,10 @@ TEST(ClusterConfig, ContradictionsNameThePlace) {
             "demo.toml:2: heartbeat.dead_after_ms: must be at least twice heartbeat.period_ms");
   EXPECT_EQ(error_of("[engine]\nblock_tokens = 40\n"),
             "demo.toml:2: engine.block_tokens: must be a multiple of 16");
+  EXPECT_EQ(error_of("[engine]\nbatch_invariant = false\n"),
+            "demo.toml:2: engine.batch_invariant: this build has batch-invariant kernels only, at no cost in "
+            "speed; "
+            "remove the key");
   EXPECT_EQ(error_of("[curve]\nrouter_secret_key_file = \"x\"\n"),
             "demo.toml: curve.router_public_key: CURVE needs all four keys of [curve], or none");
 }
