@@ -93,11 +93,9 @@ Json with_inserted(const Json& value, const std::string& insert, const std::stri
 }
 
 std::vector<TokenId> specials_in(Tokenizer& tokenizer, const RenderedText& prompt) {
-  std::vector<TokenId> found;
-  for (const TokenId id : tokenizer.encode(prompt).value()) {
-    if (tokenizer.is_special(id)) found.push_back(id);
-  }
-  return found;
+  std::vector<TokenId> ids = tokenizer.encode(prompt).value();
+  std::erase_if(ids, [&](TokenId id) { return !tokenizer.is_special(id); });
+  return ids;
 }
 
 // A prompt has the special tokens that it has with harmless text in the place of an attack.
