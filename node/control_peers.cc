@@ -162,6 +162,7 @@ void ControlLoop::on_pair_broken(const PairBroken& pair) {
 }
 
 void ControlLoop::log_dropped(const char* what, wire::Channel& channel) {
+  for (const std::string& reason : channel.take_refused()) log_.warn("connection refused", "reason", reason);
   for (const wire::DroppedFrame& dropped : channel.take_dropped())
     log_.warn(what, "from", dropped.identity, "reason", dropped.reason);
 }

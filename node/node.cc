@@ -31,6 +31,7 @@ struct Parts {
   HandoffCapability capability;
   std::unique_ptr<Runner> runner;
   MeasuredCapacity measured;
+  wire::CurveKeys curve;
   scheduler::BatchConfig batch;
 };
 
@@ -58,6 +59,15 @@ DType dtype_of(WeightDtype dtype) { return dtype == WeightDtype::kBf16 ? DType::
 int64_t context_max_of(const ClusterConfig& config, const Model& model) {
   const int64_t own = model.config().context_max;
   return config.engine.context_max == 0 ? own : std::min(own, config.engine.context_max);
+}
+
+// With CURVE: our pair, and the key of the router.
+Status load_keys(const ClusterConfig& config, Parts& parts) {
+  if (config.curve.node_public_key.empty()) return {};
+  ASSIGN_OR_RETURN(parts.curve, wire::load_curve_pair("node", config.curve.node_public_key,
+                                                      config.curve.node_secret_key_file));
+  parts.curve.server_key = config.curve.router_public_key;
+  return {};
 }
 
 Status make_pool(const ClusterConfig& config, const NodeConfig& node, Parts& parts) {
@@ -184,6 +194,7 @@ ControlOptions control_options_of(const ClusterConfig& config, const NodeConfig&
   options.hello.credits = handoff.transfers_max;
   options.heartbeat_period = Duration::from_ms(config.heartbeat.period_ms);
   options.dead_after = Duration::from_ms(config.heartbeat.dead_after_ms);
+  options.channel.curve = parts.curve;
   options.drain_timeout = Duration::from_ms(config.router.drain_timeout_ms);
   return options;
 }
@@ -227,6 +238,7 @@ Status run_node(const ClusterConfig& config, const NodeConfig& node, const RoleP
   const SystemClock clock;
   ASSIGN_OR_RETURN(const UniqueFd signals, signal_descriptor());
   Parts parts;
+  RETURN_IF_ERROR(load_keys(config, parts));
   UcxOptions ucx;
   if (!config.kv_transfer.transports.empty()) ucx.transports = config.kv_transfer.transports;
   ASSIGN_OR_RETURN(parts.transport, make_ucx_transport(ucx));

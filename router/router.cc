@@ -8,7 +8,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
-#include <fstream>
 
 #include "router/admin_service.h"
 #include "router/api_service.h"
@@ -50,11 +49,9 @@ DriverOptions driver_options(const ClusterConfig& config, EventRecorder* recorde
 Result<wire::ChannelOptions> channel_options(const ClusterConfig& config) {
   wire::ChannelOptions options;
   if (config.curve.router_public_key.empty()) return options;
-  options.curve.public_key = config.curve.router_public_key;
-  std::ifstream file(config.curve.router_secret_key_file);
-  if (!(file >> options.curve.secret_key))
-    return fail(Error::kNotFound, "[curve] router_secret_key_file: \"" + config.curve.router_secret_key_file +
-                                      "\" cannot be read");
+  ASSIGN_OR_RETURN(options.curve, wire::load_curve_pair("router", config.curve.router_public_key,
+                                                        config.curve.router_secret_key_file));
+  options.curve.client_key = config.curve.node_public_key;
   return options;
 }
 
@@ -171,6 +168,8 @@ void Router::Impl::receive() {
     metrics.frames_malformed.add();
     log.warn("control frame dropped", "identity", dropped.identity, "reason", dropped.reason);
   }
+  for (const std::string& reason : control->take_refused())
+    log.warn("node connection refused", "reason", reason);
   if (more) receive_soon();
 }
 

@@ -1,11 +1,20 @@
 #include "wire/channel_zmq.h"
 
+#include "wire/handshake_zmq.h"
 #include "wire/socket_zmq.h"
 
 namespace penstock::wire {
 namespace {
 
 constexpr size_t kDroppedKept = 64;
+constexpr size_t kRefusedKept = 256;
+constexpr std::chrono::seconds kRefusedEvery{10};  // a node without the right keys dials on for ever
+
+// All nodes of a cluster have one key pair.
+ChannelOptions for_peers(ChannelOptions options) {
+  options.curve.server_key = options.curve.client_key = options.curve.public_key;
+  return options;
+}
 
 }  // namespace
 
@@ -20,6 +29,19 @@ Channel::~Channel() = default;
 int Channel::fd() const { return socket_->fd(); }
 
 std::vector<DroppedFrame> Channel::take_dropped() { return std::exchange(dropped_, {}); }
+
+std::vector<std::string> Channel::take_refused() {
+  std::vector<std::string> told;
+  const auto now = std::chrono::steady_clock::now();
+  if (refused_.size() > kRefusedKept) refused_.clear();
+  for (std::string& reason : socket_->take_refused()) {
+    const auto [last, is_new] = refused_.emplace(reason, now);
+    if (!is_new && now - last->second < kRefusedEvery) continue;
+    last->second = now;
+    told.push_back(std::move(reason));
+  }
+  return told;
+}
 
 void Channel::drop(std::string identity, std::string reason) {
   ++counts_.dropped;
@@ -116,7 +138,9 @@ bool NodeChannel::receive(std::vector<std::unique_ptr<ControlT>>& out, size_t li
 Status NodeChannel::send(const ControlT& message) {
   Status sent = send_frame(nullptr, encode_control(message));
   if (sent.ok() || sent.code() != Error::kResourceExhausted) return sent;
-  return fail(Error::kUnavailable, "router at " + endpoint_ + ": " + sent.message());
+  socket_->take_refused();
+  const std::string& why = socket_->last_handshake_failure();
+  return fail(Error::kUnavailable, "router at " + endpoint_ + ": " + (why.empty() ? sent.message() : why));
 }
 
 // ---- peers ----
@@ -124,7 +148,7 @@ Status NodeChannel::send(const ControlT& message) {
 Result<std::unique_ptr<PeerServer>> PeerServer::bind(Context& context, const std::string& host,
                                                      const std::string& advertised_host, FrameCheck check,
                                                      ChannelOptions options) {
-  std::unique_ptr<PeerServer> channel(new PeerServer(context, std::move(options)));
+  std::unique_ptr<PeerServer> channel(new PeerServer(context, for_peers(std::move(options))));
   channel->check_ = check;
   ASSIGN_OR_RETURN(channel->socket_, ZmqSocket::open(context, ZMQ_ROUTER, "", channel->options_));
   ASSIGN_OR_RETURN(const std::string bound, channel->socket_->bind("tcp://" + host + ":0"));
@@ -153,7 +177,7 @@ Status PeerServer::send(const std::string& identity, std::string_view bytes) {
 Result<std::unique_ptr<PeerClient>> PeerClient::dial(Context& context, const std::string& endpoint,
                                                      const std::string& identity, FrameCheck check,
                                                      ChannelOptions options) {
-  std::unique_ptr<PeerClient> channel(new PeerClient(context, std::move(options)));
+  std::unique_ptr<PeerClient> channel(new PeerClient(context, for_peers(std::move(options))));
   channel->check_ = check;
   ASSIGN_OR_RETURN(channel->socket_, ZmqSocket::open(context, ZMQ_DEALER, identity, channel->options_));
   RETURN_IF_ERROR(channel->socket_->connect(endpoint));

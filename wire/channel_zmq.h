@@ -10,7 +10,9 @@
 // (take_dropped); it never reaches the caller.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,10 +21,12 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "wire/control.h"
+#include "wire/curve_zmq.h"
 
 namespace penstock::wire {
 
 class ZmqSocket;  // socket_zmq.h, private to this room
+class ZapServer;  // zap_zmq.h, likewise
 
 // ZeroMQ's I/O thread. One per process is enough.
 class Context {
@@ -32,17 +36,12 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   void* handle() const { return handle_; }
+  // Made when the first CURVE server asks for it.
+  ZapServer& zap();
 
  private:
   void* handle_;
-};
-
-// Z85 texts of 40 characters. All empty: no CURVE. A server needs its own pair; a client its own pair and
-// the server's public key.
-struct CurveKeys {
-  std::string public_key, secret_key;
-  std::string server_key;
-  bool enabled() const { return !public_key.empty() || !secret_key.empty() || !server_key.empty(); }
+  std::unique_ptr<ZapServer> zap_;
 };
 
 struct ChannelOptions {
@@ -76,6 +75,8 @@ class Channel {
   const ChannelCounts& counts() const { return counts_; }
   // Frames dropped since the last call, newest 64 kept.
   std::vector<DroppedFrame> take_dropped();
+  // Why connections did not come about (keys, mostly), in words for a log, each reason once in 10 s.
+  std::vector<std::string> take_refused();
 
  protected:
   Channel(Context& context, ChannelOptions options);
@@ -90,6 +91,7 @@ class Channel {
   std::unique_ptr<ZmqSocket> socket_;
   ChannelCounts counts_;
   std::vector<DroppedFrame> dropped_;
+  std::map<std::string, std::chrono::steady_clock::time_point> refused_;  // told last
 };
 
 struct FromNode {
@@ -124,7 +126,8 @@ class NodeChannel final : public Channel {
                                                    const std::string& identity, ChannelOptions = {});
 
   bool receive(std::vector<std::unique_ptr<ControlT>>& out, size_t limit = 1024);
-  // kUnavailable while no connection stands (nothing is queued for a router that is not there).
+  // kUnavailable while no connection stands (nothing is queued for a router that is not there); the message
+  // says why the last handshake failed, if one did.
   Status send(const ControlT& message);
   // Throws the connection and everything queued on it away and dials anew. fd() changes. Call it when the
   // router has been silent for too long, then send Register until it is accepted.
@@ -144,7 +147,8 @@ struct FromPeer {
   std::string bytes;
 };
 
-// A node's ear for peers: binds port 0 of `host`, advertises `advertised_host` (same as host when empty).
+// A node's ear for peers. With CURVE, peers are who has our own key pair, as all nodes of a cluster do. Binds
+// port 0 of `host`, advertises `advertised_host` (same as host when empty).
 class PeerServer final : public Channel {
  public:
   static Result<std::unique_ptr<PeerServer>> bind(Context&, const std::string& host,

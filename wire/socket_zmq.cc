@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "wire/zap_zmq.h"
+
 namespace penstock::wire {
 namespace {
 
@@ -13,13 +15,22 @@ constexpr int kLingerMs = 200;
 }  // namespace
 
 Context::Context() : handle_(zmq_ctx_new()) { CHECK(handle_ != nullptr); }
-Context::~Context() { zmq_ctx_term(handle_); }
+Context::~Context() {
+  zmq_ctx_shutdown(handle_);  // ends the thread of zap_
+  zap_.reset();
+  zmq_ctx_term(handle_);
+}
+
+ZapServer& Context::zap() {
+  if (zap_ == nullptr) zap_ = std::make_unique<ZapServer>(handle_);
+  return *zap_;
+}
 
 Result<std::unique_ptr<ZmqSocket>> ZmqSocket::open(Context& context, int type, const std::string& identity,
                                                    const ChannelOptions& options) {
   void* handle = zmq_socket(context.handle(), type);
   if (handle == nullptr) return fail(Error::kResourceExhausted, "zmq_socket: " + zmq_reason());
-  std::unique_ptr<ZmqSocket> socket(new ZmqSocket(handle));
+  std::unique_ptr<ZmqSocket> socket(new ZmqSocket(context, handle));
   const bool server = type == ZMQ_ROUTER;
   RETURN_IF_ERROR(socket->set(ZMQ_LINGER, kLingerMs, "ZMQ_LINGER"));
   RETURN_IF_ERROR(socket->set(ZMQ_SNDHWM, options.queue_len_max, "ZMQ_SNDHWM"));
@@ -41,13 +52,26 @@ Result<std::unique_ptr<ZmqSocket>> ZmqSocket::open(Context& context, int type, c
                                 "ZMQ_RECONNECT_IVL_MAX"));
   }
   if (options.curve.enabled()) RETURN_IF_ERROR(socket->set_curve(options.curve, server));
+  ASSIGN_OR_RETURN(socket->handshakes_,
+                   HandshakeMonitor::attach(context.handle(), handle, server, options.curve.enabled()));
   size_t size = sizeof(socket->fd_);
   if (zmq_getsockopt(handle, ZMQ_FD, &socket->fd_, &size) != 0)
     return fail(Error::kInternal, "ZMQ_FD: " + zmq_reason());
   return socket;
 }
 
-ZmqSocket::~ZmqSocket() { zmq_close(handle_); }
+ZmqSocket::~ZmqSocket() {
+  handshakes_.reset();
+  if (!zap_domain_.empty()) context_.zap().forget(zap_domain_);
+  zmq_close(handle_);
+}
+
+std::vector<std::string> ZmqSocket::take_refused() {
+  std::vector<std::string> refused = handshakes_->poll();
+  if (zap_domain_.empty()) return refused;
+  for (std::string& reason : context_.zap().take_refused(zap_domain_)) refused.push_back(std::move(reason));
+  return refused;
+}
 
 Result<std::string> ZmqSocket::bind(const std::string& endpoint) {
   if (zmq_bind(handle_, endpoint.c_str()) != 0)
@@ -130,7 +154,14 @@ Status ZmqSocket::set_curve(const CurveKeys& keys, bool server) {
     return fail(Error::kInvalidArgument, "[curve] public_key and secret_key: 40 characters of Z85 each");
   RETURN_IF_ERROR(set(ZMQ_CURVE_SECRETKEY, keys.secret_key, "[curve] secret_key"));
   RETURN_IF_ERROR(set(ZMQ_CURVE_PUBLICKEY, keys.public_key, "[curve] public_key"));
-  if (server) return set(ZMQ_CURVE_SERVER, 1, "ZMQ_CURVE_SERVER");
+  if (server) {
+    if (keys.client_key.size() != kZ85Chars)
+      return fail(Error::kInvalidArgument, "[curve] client_key: 40 characters of Z85");
+    zap_domain_ = std::to_string(reinterpret_cast<uintptr_t>(handle_));
+    context_.zap().allow(zap_domain_, keys.client_key);
+    RETURN_IF_ERROR(set(ZMQ_ZAP_DOMAIN, zap_domain_, "ZMQ_ZAP_DOMAIN"));
+    return set(ZMQ_CURVE_SERVER, 1, "ZMQ_CURVE_SERVER");
+  }
   if (keys.server_key.size() != kZ85Chars)
     return fail(Error::kInvalidArgument, "[curve] server_key: 40 characters of Z85");
   return set(ZMQ_CURVE_SERVERKEY, keys.server_key, "[curve] server_key");

@@ -3,12 +3,14 @@
 
 #include <zmq.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "wire/channel_zmq.h"
+#include "wire/handshake_zmq.h"
 
 namespace penstock::wire {
 
@@ -31,14 +33,21 @@ class ZmqSocket {
   Received receive(std::string* parts, int count);
   Status send(const std::string_view* parts, int count);
 
+  // Connections that did not come about since the last call, in words.
+  std::vector<std::string> take_refused();
+  const std::string& last_handshake_failure() const { return handshakes_->last_failure(); }
+
  private:
-  explicit ZmqSocket(void* handle) : handle_(handle) {}
+  ZmqSocket(Context& context, void* handle) : context_(context), handle_(handle) {}
   Status set(int option, int value, const char* name);
   Status set(int option, const std::string& value, const char* name);
   Status set_curve(const CurveKeys& keys, bool server);
 
+  Context& context_;
   void* handle_;
   int fd_ = -1;
+  std::string zap_domain_;  // of a CURVE server
+  std::unique_ptr<HandshakeMonitor> handshakes_;
 };
 
 }  // namespace penstock::wire

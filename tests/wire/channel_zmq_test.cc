@@ -211,48 +211,5 @@ TEST(ChannelTest, PeersExchangeCheckedBytes) {
   EXPECT_EQ(answers[0], "hello");
 }
 
-CurveKeys make_keys() {
-  char public_key[41], secret_key[41];
-  EXPECT_EQ(zmq_curve_keypair(public_key, secret_key), 0);
-  return {public_key, secret_key, ""};
-}
-
-TEST(ChannelTest, CurveLetsOnlyClientsInThatKnowTheServersKey) {
-  if (zmq_has("curve") == 0) {
-    EXPECT_FALSE(
-        RouterChannel::bind(*std::make_unique<Context>(), "tcp://127.0.0.1:0", {.curve = {"a", "b", "c"}})
-            .ok());
-    return;
-  }
-  Context context;
-  ChannelOptions server_options, client_options;
-  server_options.curve = make_keys();
-  auto router = RouterChannel::bind(context, "tcp://127.0.0.1:0", server_options);
-  ASSERT_TRUE(router.ok()) << router.message();
-  client_options.curve = make_keys();
-  client_options.curve.server_key = server_options.curve.public_key;
-  auto node = NodeChannel::dial(context, (*router)->endpoint(), "good/1", client_options);
-  ASSERT_TRUE(node.ok()) << node.message();
-  auto stranger = NodeChannel::dial(context, (*router)->endpoint(), "plain/1");
-  ASSERT_TRUE(stranger.ok());
-  ASSERT_TRUE(send_until_taken(**node, control_of(a_register("good"))));
-  std::vector<FromNode> got;
-  ASSERT_TRUE(wait_for(**router, [&] {
-    EXPECT_FALSE((*stranger)->send(control_of(a_register("plain"))).ok());
-    (*router)->receive(got);
-    return !got.empty();
-  }));
-  EXPECT_EQ(got[0].identity, "good/1");
-}
-
-TEST(ChannelTest, BadCurveKeysAreNamed) {
-  Context context;
-  ChannelOptions options;
-  options.curve = {"short", "keys", ""};
-  const auto router = RouterChannel::bind(context, "tcp://127.0.0.1:0", options);
-  ASSERT_FALSE(router.ok());
-  EXPECT_NE(router.message().find("[curve]"), std::string::npos) << router.message();
-}
-
 }  // namespace
 }  // namespace penstock::wire
