@@ -270,6 +270,26 @@ TEST_P(AbortAtEveryTurn, ReturnsAllBlocksAndDisturbsNobody) {
 INSTANTIATE_TEST_SUITE_P(Roles, AbortAtEveryTurn, testing::Values("prefill", "decode", "both"),
                          [](const auto& test) { return std::string(test.param); });
 
+// P has bytes at D and its last chunk before it when D alone is told to stop: it hears of it and computes no
+// further.
+TEST(Roles, AnAbortAtDecodeEndsThePrefillToo) {
+  Pair pair;
+  RoutedSequence& sequence = pair.world.request(1, prompt_of(1, 60));
+  pair.world.start_split(sequence, pair.p, pair.d);
+  while (pair.p.engine->speeds().steps < 2) pair.world.turn();
+  pair.p.engine_paused = true;
+  pair.world.settle();
+  ASSERT_EQ(pair.d.engine->load().blocks_leased, 4);
+  pair.world.abort(sequence, pair.d);
+  pair.world.settle();
+  EXPECT_TRUE(pair.d.at_rest()) << "P's transfer side answers while its engine computes";
+  pair.p.engine_paused = false;
+  pair.world.settle();
+  EXPECT_EQ(pair.p.engine->speeds().steps, 2u);
+  EXPECT_TRUE(sequence.ids().empty());
+  pair.expect_rest();
+}
+
 // The router is lost: both nodes drop everything, on whichever side of the handoff it stands.
 TEST(Roles, AbortAllAtEveryTurnEmptiesTheNode) {
   for (const bool prefill_side : {true, false}) {

@@ -13,6 +13,8 @@ struct TwoNodes {
   static RoleWorldOptions options(bool network_lanes) {
     RoleWorldOptions options;
     options.network.network_lanes = network_lanes;
+    // Leases and deadlines end nothing here: what the loop sees does.
+    options.handoff.lease = options.handoff.deadline = Duration::from_ms(3'600'000);
     return options;
   }
   void expect_works(uint64_t id) {
@@ -67,6 +69,30 @@ TEST(TransferLoop, ASilentPeerIsToldOnceAndWorksAgainWhenHeard) {
     if (network_lanes) nodes.world.connect(nodes.p, nodes.d, true);
     EXPECT_EQ(nodes.p.ready.size(), 2u);
     nodes.expect_works(1);
+  }
+}
+
+// Silence ends what runs, on whichever side it is heard; the blocks wait for the writer all the same.
+TEST(TransferLoop, SilenceFailsTheHandoffsUnderWay) {
+  for (const bool decode_stops : {true, false}) {
+    TwoNodes nodes;
+    nodes.world.connect(nodes.p, nodes.d, true);
+    RoutedSequence& sequence = nodes.world.request(1, std::vector<TokenId>(60, 7));
+    nodes.world.start_split(sequence, nodes.p, nodes.d);
+    while (nodes.d.engine->load().blocks_leased == 0) nodes.world.turn();
+    nodes.world.stop(decode_stops ? nodes.d : nodes.p);
+    nodes.world.pass(Duration::from_ms(3'000));
+    if (decode_stops) {
+      EXPECT_EQ(sequence.failed, 1);
+      EXPECT_NE(sequence.message.find("heartbeat"), std::string::npos) << sequence.message;
+      EXPECT_TRUE(nodes.p.at_rest());
+    } else {
+      EXPECT_EQ(nodes.d.engine->load().blocks_quarantined, 4);
+    }
+    nodes.world.resume(decode_stops ? nodes.d : nodes.p);
+    nodes.world.pass(Duration::from_ms(6'000));
+    EXPECT_TRUE(nodes.p.at_rest() && nodes.d.at_rest());
+    nodes.expect_works(2);
   }
 }
 
