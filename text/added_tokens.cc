@@ -48,6 +48,13 @@ bool inside_one(TextRange range, std::span<const TextRange> ranges) {
   return after != ranges.begin() && std::prev(after)->end >= range.end;
 }
 
+// Partly inside the ranges, partly outside.
+bool is_mixed(TextRange range, std::span<const TextRange> ranges) {
+  const auto touches = std::upper_bound(ranges.begin(), ranges.end(), range.begin,
+                                        [](size_t at, const TextRange& r) { return at < r.end; });
+  return touches != ranges.end() && touches->begin < range.end && !inside_one(range, ranges);
+}
+
 }  // namespace
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
@@ -89,6 +96,8 @@ int32_t AddedTokens::longest_at(const Trie& trie, std::string_view text, size_t 
   return best;
 }
 
+// A special token in a request's text is skipped whole, as the reference skips it: no other token is looked
+// for inside. One that reaches from one origin into the other is none, and hides no other.
 void AddedTokens::split_range(const Trie& trie, std::string_view whole, TextRange range,
                               std::span<const TextRange> special_ranges,
                               std::vector<TextSegment>& out) const {
@@ -96,10 +105,7 @@ void AddedTokens::split_range(const Trie& trie, std::string_view whole, TextRang
   size_t done = range.begin;
   for (size_t at = range.begin; at < range.end;) {
     const int32_t found = longest_at(trie, text, at, [&](const AddedToken& token) {
-      const size_t end = at + token.content.size();
-      if (token.special && !inside_one({at, end}, special_ranges)) return false;
-      return !token.single_word || !(ends_with_word(text.substr(range.begin, at - range.begin)) ||
-                                     begins_with_word(text.substr(end)));
+      return !token.special || !is_mixed({at, at + token.content.size()}, special_ranges);
     });
     if (found < 0) {
       ++at;
@@ -107,6 +113,12 @@ void AddedTokens::split_range(const Trie& trie, std::string_view whole, TextRang
     }
     const AddedToken& token = tokens_[found];
     size_t begin = at, end = at + token.content.size();
+    const bool in_a_word = token.single_word && (ends_with_word(text.substr(range.begin, at - range.begin)) ||
+                                                 begins_with_word(text.substr(end)));
+    if (in_a_word || (token.special && !inside_one({begin, end}, special_ranges))) {
+      at = end;
+      continue;
+    }
     if (token.left_strip) begin -= trailing_space(text.substr(done, at - done));
     if (token.right_strip) end += leading_space(text.substr(end));
     if (begin > done) out.push_back({{done, begin}, -1});

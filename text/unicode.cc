@@ -131,10 +131,21 @@ bool is_white_space(uint32_t c) {
 
 bool is_python_space(uint32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
 
-bool is_word_character(uint32_t c) {
-  if (c < 0x80) return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+bool is_alphanumeric(uint32_t c) {
+  if (c < 0x80) return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
   const locale_t locale = unicode_locale();
   return locale != locale_t{} && iswalnum_l(static_cast<wint_t>(c), locale) != 0;
+}
+
+bool is_word_character(uint32_t c) {
+  if (is_alphanumeric(c) || c == '_') return true;
+  if (c < 0x80) return false;
+  const bool joins = c == 0x200C || c == 0x200D || c == 0x203F || c == 0x2040 || c == 0x2054 || c == 0xFE33 ||
+                     c == 0xFE34 || (c >= 0xFE4D && c <= 0xFE4F) || c == 0xFF3F;
+  if (joins) return true;
+  const locale_t locale = unicode_locale();
+  static const wctype_t combining = locale != locale_t{} ? wctype_l("combining", locale) : wctype_t{};
+  return combining != wctype_t{} && iswctype_l(static_cast<wint_t>(c), combining, locale) != 0;
 }
 
 uint32_t to_upper(uint32_t c) {

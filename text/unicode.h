@@ -12,7 +12,8 @@ namespace penstock {
 
 bool is_white_space(uint32_t code_point);     // Unicode White_Space
 bool is_python_space(uint32_t code_point);    // str.isspace: White_Space and U+001C to U+001F
-bool is_word_character(uint32_t code_point);  // letters, digits, underscore
+bool is_alphanumeric(uint32_t code_point);    // letters and digits, with the marks that belong to letters
+bool is_word_character(uint32_t code_point);  // \w of Unicode: also marks, connectors, joiners
 
 uint32_t to_upper(uint32_t code_point);
 std::string_view upper_expansion(uint32_t code_point);  // "SS" for U+00DF; empty for most

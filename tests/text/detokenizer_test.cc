@@ -22,6 +22,13 @@ TEST(Detokenizer, StreamsEqualTheReferencePieceByPiece) {
   }
 }
 
+TEST(Detokenizer, RandomIdsInWholeCodePoints) {
+  for (const char* style : {"gpt2", "llama3", "qwen2"}) {
+    SCOPED_TRACE(style);
+    expect_streams_of_random_ids(load_style(style), 20261204, 5000);
+  }
+}
+
 // A tokenizer whose tokens are single bytes makes any byte string a stream.
 class ByteStreams : public testing::Test {
  protected:

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "tests/text/golden.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
+#include "text/utf8.h"
 
 namespace penstock {
 
@@ -36,6 +38,25 @@ inline void expect_streams(const Tokenizer& tokenizer, const std::string& file, 
     SCOPED_TRACE(row.dump());
     expect_stream(tokenizer, row);
     if (testing::Test::HasFailure()) return;  // one broken row says enough
+  }
+}
+
+// Random ids, across the vocabulary and beyond: whole code points come out, and together what decode() gives.
+inline void expect_streams_of_random_ids(const Tokenizer& tokenizer, uint64_t seed, int rounds) {
+  Rng rng(seed);
+  for (int round = 0; round < rounds; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const SkipSpecial skip = rng.below(2) == 0 ? SkipSpecial::kNo : SkipSpecial::kYes;
+    Detokenizer detokenizer(tokenizer, skip);
+    std::vector<TokenId> ids;
+    std::string text;
+    for (uint64_t i = 0, count = 1 + rng.below(30); i < count; ++i) {
+      ids.push_back(static_cast<TokenId>(rng.between(-1, tokenizer.vocab_size())));
+      const std::string piece = detokenizer.push(ids.back());
+      ASSERT_TRUE(is_valid_utf8(piece));
+      text += piece;
+    }
+    ASSERT_EQ(text + detokenizer.flush(), tokenizer.decode(ids, skip));
   }
 }
 

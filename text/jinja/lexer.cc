@@ -210,7 +210,7 @@ Status Lexer::lex_token() {
   size_t length = 0;
   for (std::string_view text = rest(); !text.empty();) {
     const Utf8Step step = decode_utf8(text);
-    if (!is_word_character(step.code_point)) break;
+    if (!is_alphanumeric(step.code_point) && step.code_point != '_') break;
     length += step.length;
     text.remove_prefix(step.length);
   }

@@ -239,8 +239,7 @@ Result<Value> all_method(Run& run, const Value& self, const Arguments& arguments
 }
 
 bool is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
-bool is_letter(uint32_t c) { return is_word_character(c) && !is_digit(c) && c != '_'; }
-bool is_alphanumeric(uint32_t c) { return is_word_character(c) && c != '_'; }
+bool is_letter(uint32_t c) { return is_alphanumeric(c) && !is_digit(c); }
 
 // At least one cased character, and the mapping changes nothing.
 template <std::string (*kMap)(std::string_view), std::string (*kOpposite)(std::string_view)>

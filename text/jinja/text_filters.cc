@@ -230,7 +230,7 @@ Result<Value> wordcount_filter(Run& run, const Value& input, const Arguments& ar
   bool inside = false;
   for (std::string_view rest = value.text(); !rest.empty();) {
     const Utf8Step step = decode_utf8(rest);
-    const bool is_word = is_word_character(step.code_point);
+    const bool is_word = is_alphanumeric(step.code_point) || step.code_point == '_';
     words += is_word && !inside ? 1 : 0;
     inside = is_word;
     rest.remove_prefix(step.length);
