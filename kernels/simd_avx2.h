@@ -58,6 +58,28 @@ struct Simd8 {
   static Simd8 zero_where_below(Simd8 x, Simd8 limit, Simd8 value) {
     return {_mm256_andnot_ps(_mm256_cmp_ps(x.r, limit.r, _CMP_LT_OQ), value.r)};
   }
+  static void transpose_block(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+    __m256 v[8], t[8];
+    PENSTOCK_UNROLL
+    for (int i = 0; i < 8; ++i) v[i] = _mm256_loadu_ps(from + i * from_stride);
+    PENSTOCK_UNROLL
+    for (int i = 0; i < 8; i += 2) {
+      t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+      t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+    }
+    PENSTOCK_UNROLL
+    for (int i = 0; i < 8; i += 4) {
+      v[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+      v[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
+      v[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+      v[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+    }
+    PENSTOCK_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      _mm256_storeu_ps(to + i * to_stride, _mm256_permute2f128_ps(v[i], v[i + 4], 0x20));
+      _mm256_storeu_ps(to + (i + 4) * to_stride, _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
+    }
+  }
   float sum() const {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(r), _mm256_extractf128_ps(r, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));

@@ -55,6 +55,34 @@ struct Simd16 {
   static Simd16 zero_where_below(Simd16 x, Simd16 limit, Simd16 value) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.r, limit.r, _CMP_NLT_UQ), value.r)};
   }
+  static void transpose_block(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+    __m512 v[16], t[16];
+    PENSTOCK_UNROLL
+    for (int i = 0; i < 16; ++i) v[i] = _mm512_loadu_ps(from + i * from_stride);
+    PENSTOCK_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+      t[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+      t[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+    }
+    PENSTOCK_UNROLL
+    for (int i = 0; i < 16; i += 4) {  // v[i + j]: column j of each group of four, rows i..i+3
+      v[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+      v[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xEE);
+      v[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+      v[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+    }
+    PENSTOCK_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const __m512 a = _mm512_shuffle_f32x4(v[j], v[4 + j], 0x88),
+                   b = _mm512_shuffle_f32x4(v[8 + j], v[12 + j], 0x88);
+      const __m512 c = _mm512_shuffle_f32x4(v[j], v[4 + j], 0xDD),
+                   d = _mm512_shuffle_f32x4(v[8 + j], v[12 + j], 0xDD);
+      _mm512_storeu_ps(to + j * to_stride, _mm512_shuffle_f32x4(a, b, 0x88));
+      _mm512_storeu_ps(to + (4 + j) * to_stride, _mm512_shuffle_f32x4(c, d, 0x88));
+      _mm512_storeu_ps(to + (8 + j) * to_stride, _mm512_shuffle_f32x4(a, b, 0xDD));
+      _mm512_storeu_ps(to + (12 + j) * to_stride, _mm512_shuffle_f32x4(c, d, 0xDD));
+    }
+  }
   float sum() const {
     const __m256 s = _mm256_add_ps(_mm512_castps512_ps256(r), _mm512_extractf32x8_ps(r, 1));
     __m128 t = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));

@@ -91,6 +91,11 @@ struct Simd4 {
   static Simd4 zero_where_below(Simd4 x, Simd4 limit, Simd4 value) {
     return {x.r < limit.r ? Reg{} : value.r};
   }
+  // to[c][r] = from[r][c] for kLanes rows and columns.
+  static void transpose_block(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+    for (int r = 0; r < kLanes; ++r)
+      for (int c = 0; c < kLanes; ++c) to[c * to_stride + r] = from[r * from_stride + c];
+  }
   float sum() const { return (r[0] + r[2]) + (r[1] + r[3]); }
   float highest() const {
     const float a = r[0] > r[2] ? r[0] : r[2], b = r[1] > r[3] ? r[1] : r[3];
