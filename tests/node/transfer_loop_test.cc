@@ -116,7 +116,13 @@ TEST(TransferLoop, AnotherHelloReplacesTheConnectionAndFailsWhatRan) {
   RoutedSequence& sequence = nodes.world.request(1, std::vector<TokenId>(60, 7));
   nodes.world.start_split(sequence, nodes.p, nodes.d);
   while (nodes.d.engine->load().blocks_leased == 0) nodes.world.turn();
-  nodes.world.connect(nodes.p, nodes.d, true);
+  nodes.world.stop(nodes.p);  // D hears of the new connection first
+  nodes.world.dial(nodes.d, nodes.p);
+  nodes.world.settle();
+  EXPECT_EQ(nodes.d.engine->load().blocks_quarantined, 4);
+  nodes.world.resume(nodes.p);
+  nodes.world.dial(nodes.p, nodes.d, true);
+  nodes.world.settle();
   EXPECT_EQ(sequence.failed, 1);
   EXPECT_EQ(sequence.code, wire::ErrorCode::Unavailable);
   EXPECT_EQ(nodes.p.ready.size(), 2u);
