@@ -1,0 +1,7 @@
+#include "kernels/optimizer_loops.h"
+
+namespace penstock {
+
+OptimizerLoops optimizer_loops_avx2() { return kOptimizerLoops; }
+
+}  // namespace penstock
