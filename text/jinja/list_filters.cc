@@ -156,6 +156,7 @@ Result<Value> dictsort_filter(Run& run, const Value& input, const Arguments& arg
   ASSIGN_OR_RETURN(const std::string by, text_argument(run, bound, 1, "dictsort", "key"));
   if (by != "key" && by != "value")
     return run.error("FilterArgumentError", "dictsort() sorts by 'key' or 'value'");
+  if (input.is(ValueKind::kUndefined)) return run.undefined_error(input);
   ASSIGN_OR_RETURN(const Value pairs, items_filter(run, input, {}));
   const Value index(int64_t{by == "key" ? 0 : 1});
   ASSIGN_OR_RETURN(auto keyed, keyed_items(run, pairs, &index, bound.has(0) && truthy(*bound[0])));

@@ -322,6 +322,7 @@ xs|reverse|last
 (xs|select) + [1]
 xs|select|tojson
 missing|int
+missing|dictsort
 missing|float
 7|indent
 ["x"]|max(attribute="zz")

@@ -5,7 +5,7 @@
 namespace penstock::jinja {
 namespace {
 
-TEST(Filters, AsJinja2) { expect_cases("filters", 146); }
+TEST(Filters, AsJinja2) { expect_cases("filters", 147); }
 
 TEST(Filters, AnUnknownOneIsNamedWhenItIsReached) {
   EXPECT_EQ(render("{% if false %}{{ 1|nosuch }}{% endif %}ok").value(), "ok");
