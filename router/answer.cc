@@ -96,12 +96,21 @@ ChoicePart Answer::part_of(size_t index) const {
   return part;
 }
 
+void Answer::keep_alive() {
+  if (complete_ || !spec_.options.stream) return;
+  send_headers();
+  exchange_->stream(": keep-alive\n\n");
+}
+
+void Answer::send_headers() {
+  if (headers_sent_) return;
+  headers_sent_ = true;
+  exchange_->start_stream("text/event-stream", spec_.headers);
+}
+
 void Answer::send_role(size_t index) {
   choices_[index].started = true;
-  if (!headers_sent_) {
-    headers_sent_ = true;
-    exchange_->start_stream("text/event-stream", spec_.headers);
-  }
+  send_headers();
   if (spec_.header.endpoint == Endpoint::kChat) {
     send_chunk(index, nullptr, nullptr, true);
   } else if (spec_.options.return_token_ids) {

@@ -40,6 +40,9 @@ class Answer {
   // Everything ends: an error response, or after the headers an error event.
   void fail(const ApiError& error);
 
+  // A comment, for a client that asked for one when nothing comes for long. Sends the headers if need be.
+  void keep_alive();
+
   bool complete() const { return complete_; }
   int64_t completion_tokens() const;
 
@@ -51,6 +54,7 @@ class Answer {
     const char* finish_reason = nullptr;
   };
 
+  void send_headers();
   void send_role(size_t index);
   void send_chunk(size_t index, const TextDelta* delta, const char* finish_reason, bool with_role);
   void send_event(const Json& json);

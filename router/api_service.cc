@@ -22,6 +22,8 @@ struct Route {
 constexpr std::array kRoutes = {
     Route{"/v1/chat/completions", true, true},
     Route{"/v1/completions", true, true},
+    Route{"/tokenize", true, true},
+    Route{"/detokenize", true, true},
     Route{"/v1/models", false, true},
     Route{"/metrics", false, true},
     Route{"/version", false, true},
@@ -95,6 +97,8 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpExchange> excha
     generate(Endpoint::kChat, std::move(request), std::move(exchange));
   } else if (request.path == "/v1/completions") {
     generate(Endpoint::kCompletions, std::move(request), std::move(exchange));
+  } else if (request.path == "/tokenize" || request.path == "/detokenize") {
+    tokenize(std::move(request), std::move(exchange));
   } else {
     HttpResponse response = get(request.path);
     add_request_id(response, request.request_id);
@@ -117,15 +121,17 @@ HttpResponse ApiService::get(const std::string& path) const {
   return json_response({{"status", "ok"}});
 }
 
-void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+template <typename Prepare, typename Finish>
+void ApiService::run(HttpRequest request, std::shared_ptr<HttpExchange> exchange, Prepare prepare,
+                     Finish finish) {
   if (request.body.size() <= kInlineBodyMax) {
-    admit(endpoint, preparer_.prepare(endpoint, request.body), request.request_id, exchange);
+    finish(prepare(preparer_, request.body));
     return;
   }
   auto body = std::make_shared<std::string>(std::move(request.body));
-  auto job = [this, endpoint, body, preparer = worker_preparer_, id = request.request_id, exchange] {
-    auto prepared = std::make_shared<Parsed<PreparedRequest>>(preparer->prepare(endpoint, *body));
-    return [this, endpoint, prepared, id, exchange] { admit(endpoint, std::move(*prepared), id, exchange); };
+  auto job = [body, preparer = worker_preparer_, prepare, finish] {
+    auto prepared = std::make_shared<decltype(prepare(*preparer, *body))>(prepare(*preparer, *body));
+    return [prepared, finish] { finish(std::move(*prepared)); };
   };
   if (context_.worker.submit(std::move(job))) return;
   HttpResponse response = error_response(overloaded("Too many large requests are being read.", 1));
@@ -133,12 +139,39 @@ void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_pt
   exchange->respond(std::move(response));
 }
 
-void ApiService::admit(Endpoint endpoint, Parsed<PreparedRequest> prepared, std::string request_id,
-                       const std::shared_ptr<HttpExchange>& exchange) {
+void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+  const Origin origin{endpoint, request.request_id, context_.keys.keep_alive_s(request.authorization),
+                      exchange};
+  run(
+      std::move(request), std::move(exchange),
+      [endpoint](RequestPreparer& preparer, const std::string& body) {
+        return preparer.prepare(endpoint, body);
+      },
+      [this, origin](Parsed<PreparedRequest> prepared) { admit(origin, std::move(prepared)); });
+}
+
+void ApiService::tokenize(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+  const bool back = request.path == "/detokenize";
+  const std::string id = request.request_id;
+  run(
+      std::move(request), exchange,
+      [back](RequestPreparer& preparer, const std::string& body) {
+        return back ? preparer.detokenize(body) : preparer.tokenize(body);
+      },
+      [id, exchange](Parsed<Json> answer) {
+        const auto* error = std::get_if<ApiError>(&answer);
+        HttpResponse response =
+            error != nullptr ? error_response(*error) : json_response(std::get<Json>(answer));
+        add_request_id(response, id);
+        exchange->respond(std::move(response));
+      });
+}
+
+void ApiService::admit(const Origin& origin, Parsed<PreparedRequest> prepared) {
   const auto refuse = [&](const ApiError& error) {
     HttpResponse response = error_response(error);
-    add_request_id(response, request_id);
-    exchange->respond(std::move(response));
+    add_request_id(response, origin.request_id);
+    origin.exchange->respond(std::move(response));
   };
   if (const auto* error = std::get_if<ApiError>(&prepared)) {
     if (error->code == "model_not_found") context_.metrics.count_unknown_model(error->value);
@@ -151,16 +184,22 @@ void ApiService::admit(Endpoint endpoint, Parsed<PreparedRequest> prepared, std:
   }
   PreparedRequest& request = std::get<PreparedRequest>(prepared);
   AnswerSpec spec;
-  spec.header.endpoint = endpoint;
-  spec.header.id = new_id(endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-");
+  spec.header.endpoint = origin.endpoint;
+  spec.header.id = new_id(origin.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-");
   spec.header.created = std::time(nullptr);
   spec.header.model = context_.model.name();
-  if (request_id.empty()) request_id = request.options.request_id;
+  if (!request.options.unknown_fields.empty())
+    context_.log.debug("unknown fields ignored", "response", spec.header.id, "fields",
+                       request.options.unknown_fields);
+  if (request.options.stream && request.options.keep_alive_s == 0)
+    request.options.keep_alive_s = origin.keep_alive_s;
+  std::string request_id = origin.request_id.empty() ? request.options.request_id : origin.request_id;
   if (!is_header_text(request_id)) request_id = spec.header.id;
   spec.headers.emplace_back("x-request-id", request_id);
   spec.options = std::move(request.options);
   spec.prompts = std::move(request.prompts);
-  context_.driver.submit(std::make_unique<Answer>(std::move(spec), context_.model.tokenizer(), exchange));
+  context_.driver.submit(
+      std::make_unique<Answer>(std::move(spec), context_.model.tokenizer(), origin.exchange));
 }
 
 std::string ApiService::new_id(const char* prefix) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/counters.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "router/api_keys.h"
 #include "router/cluster_driver.h"
@@ -25,6 +26,7 @@ struct ApiContext {
   Worker& worker;
   ApiKeys keys;
   bool vllm_aliases = false;
+  Logger log = {};
 };
 
 class ApiService final : public HttpHandler {
@@ -38,9 +40,19 @@ class ApiService final : public HttpHandler {
   void start_draining() { draining_ = true; }
 
  private:
+  // What admit() needs of a request besides its body.
+  struct Origin {
+    Endpoint endpoint = Endpoint::kChat;
+    std::string request_id;
+    int32_t keep_alive_s = 0;  // its key's
+    std::shared_ptr<HttpExchange> exchange;
+  };
+  // Runs `prepare` here, or on the worker when the body is large; then `finish` with its result, here.
+  template <typename Prepare, typename Finish>
+  void run(HttpRequest request, std::shared_ptr<HttpExchange> exchange, Prepare prepare, Finish finish);
   void generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
-  void admit(Endpoint endpoint, Parsed<PreparedRequest> prepared, std::string request_id,
-             const std::shared_ptr<HttpExchange>& exchange);
+  void admit(const Origin& origin, Parsed<PreparedRequest> prepared);
+  void tokenize(HttpRequest request, std::shared_ptr<HttpExchange> exchange);
   HttpResponse get(const std::string& path) const;
   std::string new_id(const char* prefix);
 

@@ -34,7 +34,7 @@ void ClusterDriver::submit(std::unique_ptr<Answer> answer) {
   const uint64_t number = ++last_request_;
   Request& request = *requests_.emplace(number, std::make_unique<Request>()).first->second;
   request.number = number;
-  request.arrived = clock_.now();
+  request.arrived = request.last_sent = clock_.now();
   request.answer = std::move(answer);
   const GenerationOptions& options = request.answer->spec().options;
   request.seed = options.sampling.seed ? static_cast<uint64_t>(*options.sampling.seed) : rng_();
@@ -107,6 +107,16 @@ void ClusterDriver::client_gone(uint64_t number) {
   for (const SequenceId id : std::vector<SequenceId>(found->second->open)) post(scheduler::ClientGone{id});
 }
 
+void ClusterDriver::keep_alive(TimePoint now) {
+  for (const auto& [number, request] : requests_) {
+    const int32_t after_s = request->answer->spec().options.keep_alive_s;
+    if (after_s == 0 || request->client_gone || now - request->last_sent < Duration::from_ms(1000) * after_s)
+      continue;
+    request->last_sent = now;
+    request->answer->keep_alive();
+  }
+}
+
 // One sequence is lost, so the request is: its other sequences end too.
 void ClusterDriver::fail_request(SequenceId lost, const ApiError& error) {
   const auto found = sequences_.find(lost);
@@ -154,6 +164,7 @@ void ClusterDriver::tick() {
     std::vector<NodeId> ids;
     for (const auto& [id, node] : nodes_.all()) ids.push_back(id);
     for (const NodeId id : ids) send_to(id, beat);
+    keep_alive(now);
   }
   if (now >= scheduler_.next_wakeup()) post(scheduler::Tick{});
 }

@@ -78,7 +78,7 @@ class ClusterDriver {
     uint64_t number = 0;
     std::unique_ptr<Answer> answer;
     std::vector<SequenceId> open;  // not ended
-    TimePoint arrived;
+    TimePoint arrived, last_sent;  // to the client
     uint64_t seed = 0;
     bool client_gone = false;
   };
@@ -97,6 +97,7 @@ class ClusterDriver {
   void post(scheduler::ClusterEvent event);
   const scheduler::ClusterActions& step(const scheduler::ClusterEvent& event);
   void client_gone(uint64_t request);
+  void keep_alive(TimePoint now);
   void fail_request(SequenceId lost, const ApiError& error);
   void end_sequence(SequenceId id, const char* metric_reason);
 

@@ -170,7 +170,7 @@ void ClusterDriver::apply(const scheduler::Deliver& action) {
   } else {
     metrics_.inter_token_latency.observe((now - sequence.last_token).seconds());
   }
-  sequence.last_token = now;
+  sequence.last_token = sequence.request->last_sent = now;
   metrics_.generation_tokens.add();
   if (sequence.request->client_gone) return;
   if (sequence.request->answer->push(sequence.choice, std::move(token)))

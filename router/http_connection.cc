@@ -153,10 +153,16 @@ asio::awaitable<HttpConnection::Read> HttpConnection::read_request(HttpRequest& 
   parser.body_limit(state_->limits.body_bytes_max);
   error_code error;
   idle_ = buffer_.size() == 0;
-  set_deadline(state_->limits.idle_max);
+  if (idle_) {
+    set_deadline(state_->limits.idle_max);
+    co_await socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                                asio::redirect_error(asio::use_awaitable, error));
+    idle_ = false;
+    if (error) co_return Read::kClosed;
+  }
+  set_deadline(state_->limits.head_max);
   co_await http::async_read_header(socket_, buffer_, parser,
                                    asio::redirect_error(asio::use_awaitable, error));
-  idle_ = false;
   if (error && error.category() != http::make_error_code(http::error::end_of_stream).category())
     co_return Read::kClosed;  // a socket error: nobody to answer
   if (error == http::error::end_of_stream || error == http::error::partial_message) co_return Read::kClosed;

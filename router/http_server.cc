@@ -30,10 +30,10 @@ constexpr Duration kAcceptPause = Duration::from_ms(100);
 // Keeps the acceptor alive: it outlasts the server by the turn in which its last operation is cancelled.
 asio::awaitable<void> accept_all(std::shared_ptr<tcp::acceptor> acceptor,
                                  std::shared_ptr<HttpServerState> state) {
-  while (!state->draining) {
+  while (acceptor->is_open()) {
     error_code error;
     tcp::socket socket = co_await acceptor->async_accept(asio::redirect_error(asio::use_awaitable, error));
-    if (state->draining || error == asio::error::operation_aborted) break;
+    if (!acceptor->is_open() || error == asio::error::operation_aborted) break;
     if (error) {
       asio::steady_timer pause(acceptor->get_executor());
       pause.expires_after(kAcceptPause.chrono());
@@ -88,9 +88,13 @@ HttpServer::~HttpServer() { drain(); }
 uint16_t HttpServer::port() const { return acceptor_->socket->local_endpoint().port(); }
 
 void HttpServer::drain() {
-  state_->draining = true;
   error_code ignored;
   acceptor_->socket->close(ignored);
+  close_after_answers();
+}
+
+void HttpServer::close_after_answers() {
+  state_->draining = true;
   for (HttpConnection* connection : state_->connections) connection->close_if_idle();
 }
 

@@ -26,6 +26,7 @@ struct HttpLimits {
   size_t output_bytes_max = 8u << 20;             // waiting for one client; above it the client is dropped
   size_t pipelined_bytes_max = 64u << 10;         // read ahead while an answer is being made
   Duration idle_max = Duration::from_ms(75000);   // between requests
+  Duration head_max = Duration::from_ms(20000);   // from the first byte to the end of the head
   Duration body_max = Duration::from_ms(120000);  // from the head to the end of the body
   Duration write_max = Duration::from_ms(30000);  // for one write to a client that does not read
 };
@@ -48,7 +49,9 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;
-  // Accepts no more, closes idle connections; busy ones close after their answer.
+  // Closes idle connections; busy ones, and those that still come, close after their answer.
+  void close_after_answers();
+  // The same, and accepts no more.
   void drain();
   size_t connections() const { return state_->connections.size(); }
 

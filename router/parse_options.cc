@@ -65,6 +65,8 @@ void read_stream(RequestFields& fields, GenerationOptions& options) {
   options.include_usage = members.boolean("include_usage").value_or(false);
   options.continuous_usage =
       members.boolean("continuous_usage_stats").value_or(false) && options.include_usage;
+  options.keep_alive_s =
+      static_cast<int32_t>(members.integer("keep_alive_s", 1, kKeepAliveSecondsMax).value_or(0));
   if (members.error()) fields.refuse(*members.error());
 }
 

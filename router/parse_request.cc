@@ -1,7 +1,6 @@
 #include "router/parse_request.h"
 
-#include <nlohmann/json.hpp>
-
+#include "router/json_fault.h"
 #include "router/parse_options.h"
 #include "router/request_fields.h"
 #include "router/unsupported_fields.h"
@@ -95,17 +94,17 @@ void read_messages(RequestFields& fields, std::vector<ChatMessage>& messages) {
   }
 }
 
-bool read_ids(simdjson::dom::array array, RequestFields& fields, std::vector<TokenId>& ids) {
+bool read_ids(simdjson::dom::array array, const std::string& name, RequestFields& fields,
+              std::vector<TokenId>& ids) {
   for (const JsonElement item : array) {
     int64_t id = 0;
     if (item.get(id) != simdjson::SUCCESS || id < 0 || id > INT32_MAX) {
-      fields.refuse("prompt", "prompt: token ids must be integers from 0 to the vocabulary's size.");
+      fields.refuse(name, name + ": token ids must be integers from 0 to the vocabulary's size.");
       return false;
     }
     ids.push_back(static_cast<TokenId>(id));
   }
-  if (ids.empty()) fields.refuse("prompt", "prompt must not be an empty list.");
-  return !ids.empty();
+  return true;
 }
 
 bool read_prompt_item(JsonElement item, RequestFields& fields, std::vector<Prompt>& prompts) {
@@ -121,7 +120,11 @@ bool read_prompt_item(JsonElement item, RequestFields& fields, std::vector<Promp
   }
   std::vector<TokenId> ids;
   if (item.get(array) == simdjson::SUCCESS) {
-    if (!read_ids(array, fields, ids)) return false;
+    if (!read_ids(array, "prompt", fields, ids)) return false;
+    if (ids.empty()) {
+      fields.refuse("prompt", "prompt must not be an empty list.");
+      return false;
+    }
     prompts.emplace_back(std::move(ids));
     return true;
   }
@@ -159,23 +162,13 @@ void read_prompts(RequestFields& fields, std::vector<Prompt>& prompts) {
   }
 }
 
-// simdjson stops at integers beyond 64 bits without saying where; name the one field that invites them.
-ApiError number_error(const std::string& body) {
-  const auto json = nlohmann::json::parse(body, nullptr, false);
-  if (json.is_object() && json.contains("seed") && json["seed"].is_number_float())
-    return bad_field("seed", "seed must be an integer of 64 bits.");
-  return broken_body("The body holds a number that cannot be represented.");
-}
-
 }  // namespace
 
 std::variant<simdjson::dom::object, ApiError> RequestParser::object_of(const std::string& body) {
   if (parser_.capacity() > kKeptCapacity && body.size() < kKeptCapacity) parser_ = simdjson::dom::parser();
   JsonElement root;
   const simdjson::error_code error = parser_.parse(body).get(root);
-  if (error == simdjson::NUMBER_ERROR) return number_error(body);
-  if (error != simdjson::SUCCESS)
-    return broken_body(std::string("The body is not valid JSON: ") + simdjson::error_message(error));
+  if (error != simdjson::SUCCESS) return json_fault(body, simdjson::error_message(error));
   simdjson::dom::object object;
   if (root.get(object) != simdjson::SUCCESS)
     return broken_body("The body must be a JSON object, not " + std::string(json_type_name(root)) + ".");
@@ -191,6 +184,7 @@ Parsed<ChatRequest> RequestParser::chat(const std::string& body) {
   read_chat_options(fields, request.options);
   refuse_unsupported(fields, Endpoint::kChat);
   if (fields.error()) return *fields.error();
+  request.options.unknown_fields = fields.unread();
   return request;
 }
 
@@ -206,6 +200,45 @@ Parsed<CompletionRequest> RequestParser::completion(const std::string& body) {
       request.prompts.size() * static_cast<size_t>(request.options.choices) > kSequencesMax)
     fields.refuse("n",
                   "n times the number of prompts must not exceed " + std::to_string(kSequencesMax) + ".");
+  if (fields.error()) return *fields.error();
+  request.options.unknown_fields = fields.unread();
+  return request;
+}
+
+Parsed<TokenizeRequest> RequestParser::tokenize(const std::string& body) {
+  auto object = object_of(body);
+  if (auto* error = std::get_if<ApiError>(&object)) return std::move(*error);
+  RequestFields fields(std::get<simdjson::dom::object>(object));
+  TokenizeRequest request;
+  request.model = fields.text("model");
+  request.return_token_strs = fields.boolean("return_token_strs").value_or(false);
+  const bool has_messages = fields.any("messages").has_value();
+  if (has_messages == fields.any("prompt").has_value()) {
+    fields.refuse("prompt", "give either prompt or messages.");
+  } else if (has_messages) {
+    read_messages(fields, request.messages);
+    refuse_unsupported(fields, Endpoint::kChat);
+  } else {
+    request.prompt = fields.text("prompt");
+    request.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
+  }
+  if (fields.error()) return *fields.error();
+  return request;
+}
+
+Parsed<DetokenizeRequest> RequestParser::detokenize(const std::string& body) {
+  auto object = object_of(body);
+  if (auto* error = std::get_if<ApiError>(&object)) return std::move(*error);
+  RequestFields fields(std::get<simdjson::dom::object>(object));
+  DetokenizeRequest request;
+  request.model = fields.text("model");
+  const auto element = fields.any("tokens");
+  simdjson::dom::array array;
+  if (!element || element->get(array) != simdjson::SUCCESS) {
+    fields.refuse("tokens", "tokens must be a list of token ids.");
+  } else {
+    read_ids(array, "tokens", fields, request.tokens);
+  }
   if (fields.error()) return *fields.error();
   return request;
 }

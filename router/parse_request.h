@@ -21,6 +21,8 @@ class RequestParser {
  public:
   Parsed<ChatRequest> chat(const std::string& body);
   Parsed<CompletionRequest> completion(const std::string& body);
+  Parsed<TokenizeRequest> tokenize(const std::string& body);
+  Parsed<DetokenizeRequest> detokenize(const std::string& body);
 
  private:
   // The body's object, valid until the next call; or what is wrong with it.

@@ -10,6 +10,7 @@
 #include "router/answer.h"
 #include "router/parse_request.h"
 #include "router/served_model.h"
+#include "router/tokenize_request.h"
 
 namespace penstock::router {
 
@@ -22,6 +23,8 @@ class RequestPreparer {
  public:
   explicit RequestPreparer(ServedModel model) : model_(std::move(model)) {}
   Parsed<PreparedRequest> prepare(Endpoint endpoint, const std::string& body);
+  Parsed<Json> tokenize(const std::string& body) { return tokenize_request(body, parser_, model_); }
+  Parsed<Json> detokenize(const std::string& body) { return detokenize_request(body, parser_, model_); }
 
  private:
   Parsed<PreparedRequest> prepare_chat(const std::string& body);

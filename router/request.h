@@ -36,7 +36,9 @@ struct GenerationOptions {
   bool ignore_eos = false;
   bool skip_special_tokens = true;
   bool return_token_ids = false;
-  std::string request_id;  // the client's name for it: echoed, never an identity of ours
+  int32_t keep_alive_s = 0;         // > 0: a comment on a stream that was silent for so long
+  std::string unknown_fields = {};  // the first few that nothing here reads, for the log
+  std::string request_id;           // the client's name for it: echoed, never an identity of ours
 };
 
 struct ChatMessage {
@@ -57,6 +59,19 @@ struct CompletionRequest {
   std::vector<Prompt> prompts;
 };
 
+struct TokenizeRequest {
+  std::optional<std::string> model;
+  std::optional<std::string> prompt;  // else messages
+  std::vector<ChatMessage> messages;
+  bool add_special_tokens = true;  // of a prompt
+  bool return_token_strs = false;
+};
+
+struct DetokenizeRequest {
+  std::optional<std::string> model;
+  std::vector<TokenId> tokens;
+};
+
 // Bounds of one request; beyond them it is refused by name.
 inline constexpr int32_t kChoicesMax = 128;
 inline constexpr size_t kPromptsMax = 1024;
@@ -65,5 +80,6 @@ inline constexpr int32_t kTopLogprobsMax = 20;
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopBytesMax = 4096;
 inline constexpr int64_t kCompletionTokensDefault = 16;
+inline constexpr int32_t kKeepAliveSecondsMax = 600;
 
 }  // namespace penstock::router

@@ -1,6 +1,9 @@
 #include "router/request_fields.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "router/http_text.h"
 
 namespace penstock::router {
 namespace {
@@ -38,13 +41,26 @@ RequestFields::RequestFields(simdjson::dom::object object, std::string prefix)
     refuse(broken_body("An object in the body has more than " + std::to_string(kMembersMax) + " members."));
 }
 
-std::optional<JsonElement> RequestFields::any(std::string_view name) const {
+std::optional<JsonElement> RequestFields::any(std::string_view name) {
+  asked_.push_back(name);
   std::optional<JsonElement> found;
   for (const auto [key, value] : object_) {
     if (key == name) found = value;  // a repeated member: the last one counts
   }
   if (found && found->is_null()) return std::nullopt;
   return found;
+}
+
+std::string RequestFields::unread() const {
+  constexpr size_t kNamesShown = 8;
+  std::string names;
+  size_t count = 0;
+  for (const auto [key, value] : object_) {
+    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+    if (++count > kNamesShown) return names + " ...";
+    names += (names.empty() ? "" : ",") + (is_header_text(key) ? std::string(key) : "?");
+  }
+  return names;
 }
 
 std::optional<bool> RequestFields::boolean(std::string_view name) {

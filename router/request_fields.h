@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "router/api_error.h"
 
@@ -24,7 +25,7 @@ class RequestFields {
   explicit RequestFields(simdjson::dom::object object, std::string prefix = "");
 
   // Nothing when absent, null, or of the wrong type (then error() is set).
-  std::optional<JsonElement> any(std::string_view name) const;
+  std::optional<JsonElement> any(std::string_view name);
   std::optional<bool> boolean(std::string_view name);
   // Whole numbers; 10.0 counts as 10.
   std::optional<int64_t> integer(std::string_view name, int64_t min, int64_t max);
@@ -35,6 +36,8 @@ class RequestFields {
   void refuse(ApiError error);  // the first one counts
   void refuse(std::string_view name, const std::string& message);
   const std::optional<ApiError>& error() const { return error_; }
+  // Members that were never asked for: the first few names, for a log.
+  std::string unread() const;
   std::string full_name(std::string_view name) const { return prefix_ + std::string(name); }
 
  private:
@@ -43,6 +46,7 @@ class RequestFields {
   simdjson::dom::object object_;
   std::string prefix_;
   std::optional<ApiError> error_;
+  std::vector<std::string_view> asked_;
 };
 
 // False for text that is not UTF-8, which a lone surrogate escape makes.

@@ -128,7 +128,7 @@ Status Router::Impl::open() {
 
   const bool aliases = config.router.metrics_vllm_aliases;
   api = std::make_unique<ApiService>(
-      ApiContext{model, driver, metrics, registry, worker, std::move(keys), aliases});
+      ApiContext{model, driver, metrics, registry, worker, std::move(keys), aliases, log});
   admin = std::make_unique<AdminService>(driver, registry, config.cluster.name, model.name(), aliases);
   HttpLimits limits;
   limits.body_bytes_max = static_cast<size_t>(config.router.body_max_mb) << 20;
@@ -207,11 +207,12 @@ void Router::Impl::stop() {
   api->start_draining();
   admin->start_draining();
   driver.shutdown();
-  public_server->drain();
+  public_server->close_after_answers();  // what still comes is told so, with 503
   poll_drained(clock.now() + Duration::from_ms(config.router.drain_timeout_ms));
 }
 
 void Router::Impl::poll_drained(TimePoint deadline) {
+  if (driver.idle()) public_server->drain();
   if (driver.idle() && public_server->connections() == 0) {
     log.info("drained");
     io.stop();

@@ -133,20 +133,30 @@ PromptIds ServedModel::chat_ids(const std::vector<ChatMessage>& messages) {
   return checked(std::move(ids).value(), "messages");
 }
 
+std::optional<ApiError> ServedModel::check_ids(std::span<const TokenId> ids, const char* param) const {
+  for (const TokenId id : ids) {
+    if (id >= vocab_size_)
+      return bad_field(param, std::string(param) + ": token id " + std::to_string(id) +
+                                  " is not below the vocabulary's size " + std::to_string(vocab_size_) + ".");
+  }
+  return std::nullopt;
+}
+
 PromptIds ServedModel::prompt_ids(const Prompt& prompt) {
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
-    for (const TokenId id : *ids) {
-      if (id >= vocab_size_)
-        return bad_field("prompt", "prompt: token id " + std::to_string(id) +
-                                       " is not below the vocabulary's size " + std::to_string(vocab_size_) +
-                                       ".");
-    }
+    if (auto error = check_ids(*ids, "prompt")) return std::move(*error);
     return checked(*ids, "prompt");
   }
+  PromptIds ids = text_ids(std::get<std::string>(prompt), true);
+  if (auto* list = std::get_if<std::vector<TokenId>>(&ids)) return checked(std::move(*list), "prompt");
+  return ids;
+}
+
+PromptIds ServedModel::text_ids(const std::string& text, bool add_special) {
   Result<std::vector<TokenId>> ids =
-      tokenizer_.encode(std::get<std::string>(prompt), ParseSpecial::kYes, AddSpecial::kYes);
+      tokenizer_.encode(text, ParseSpecial::kYes, add_special ? AddSpecial::kYes : AddSpecial::kNo);
   if (!ids.ok()) return bad_field("prompt", ids.message());
-  return checked(std::move(ids).value(), "prompt");
+  return std::move(ids).value();
 }
 
 }  // namespace penstock::router

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -39,6 +40,10 @@ class ServedModel {
   // A text prompt is read as Hugging Face's tokenizer reads it: whoever writes the whole prompt may write
   // special tokens, and the post-processor's BOS is added.
   PromptIds prompt_ids(const Prompt& prompt);
+  // The same of text alone, which may come to nothing; `add_special`: with what the post-processor adds.
+  PromptIds text_ids(const std::string& text, bool add_special);
+  // An error when one of them is no token of this model.
+  std::optional<ApiError> check_ids(std::span<const TokenId> ids, const char* param) const;
 
  private:
   ServedModel(std::string name, Tokenizer tokenizer)

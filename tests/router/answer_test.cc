@@ -139,6 +139,53 @@ TEST_F(AnswerTest, Case5HeldBackTextComesBeforeTheFinishChunk) {
                                      chat_event(chat_choice(0, "{}", "\"length\"")) + "data: [DONE]\n\n");
 }
 
+// Cases 10 and 12: what the chunks say, joined, is the whole answer; never half a character, cut or not.
+TEST_F(AnswerTest, Case10WholeCodePointsStreamingOrNot) {
+  const std::string text = "a\xF0\x9F\xA6\x84\xE4\xBD\xA0 z";
+  const std::vector<TokenId> ids = tokenizer_.encode(text, ParseSpecial::kNo).value();
+  ASSERT_GT(ids.size(), 6u) << "characters must be split";
+  for (size_t count = 1; count <= ids.size(); ++count) {
+    std::string streamed, whole;
+    for (const bool stream : {true, false}) {
+      GenerationOptions options;
+      options.stream = stream;
+      auto answer = make(Endpoint::kChat, options);
+      for (size_t i = 0; i < count; ++i) {
+        GeneratedToken generated;
+        generated.token = ids[i];
+        answer->push(0, generated);
+      }
+      answer->end(0, "length");
+      if (!stream) {
+        whole = Json::parse(exchange_->response->body)["choices"][0]["message"]["content"];
+        continue;
+      }
+      for (size_t at = 0; (at = exchange_->streamed.find("data: {", at)) != std::string::npos; ++at) {
+        const size_t end = exchange_->streamed.find("\n\n", at);
+        const Json json = Json::parse(exchange_->streamed.substr(at + 6, end - at - 6));
+        streamed += json["choices"][0]["delta"].value("content", "");
+      }
+    }
+    EXPECT_EQ(streamed, whole) << count;
+    EXPECT_EQ(text.rfind(whole, 0), 0u) << "a prefix, and no replacement characters: " << whole;
+  }
+}
+
+TEST_F(AnswerTest, KeepAliveIsACommentAndOnlyOnStreams) {
+  auto answer = make(Endpoint::kChat, streaming());
+  answer->keep_alive();
+  EXPECT_EQ(exchange_->stream_type, "text/event-stream");
+  EXPECT_EQ(exchange_->streamed, ": keep-alive\n\n");
+  answer->push(0, token("a"));
+  answer->end(0, "stop");
+  const std::string all = exchange_->streamed;
+  answer->keep_alive();
+  EXPECT_EQ(exchange_->streamed, all) << "nothing after the end";
+  auto whole = make(Endpoint::kChat, {});
+  whole->keep_alive();
+  EXPECT_EQ(exchange_->stream_type + exchange_->streamed, "");
+}
+
 TEST_F(AnswerTest, CompletionStreamBytes) {
   auto answer = make(Endpoint::kCompletions, streaming());
   answer->push(0, token("a"));

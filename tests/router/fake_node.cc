@@ -96,7 +96,7 @@ void FakeNode::register_now() {
   message.capability->vocab = 1015;
   message.capacity = std::make_unique<wire::CapacityT>();
   message.capacity->pool_blocks = options_.pool_blocks;
-  message.capacity->sequences_max = 256;
+  message.capacity->sequences_max = options_.sequences_max;
   message.capacity->batch_tokens_max = 512;
   message.capacity->prefill_toks = 10000;
   message.capacity->decode_b1_toks = 100;
@@ -197,6 +197,7 @@ void FakeNode::step() {
     std::move(incoming_.begin(), incoming_.end(), std::back_inserter(active_));
     incoming_.clear();
     std::erase_if(active_, [&](Sequence& sequence) {
+      if (held_) return false;
       bool ended = false;
       add_token(frame, sequence, ended);
       if (!ended && sequence.start.mode == wire::Mode::Prefill && options_.role == wire::Role::Prefill) {

@@ -27,6 +27,7 @@ struct FakeNodeOptions {
   TokenId end_id = -1;  // this token of the script ends the sequence
   std::string model = "tiny";
   uint32_t pool_blocks = 1000;
+  uint32_t sequences_max = 256;
   int step_tokens_max = 1 << 30;  // tokens in all after which the node falls silent
 };
 
@@ -43,8 +44,9 @@ class FakeNode {
   FakeNode(FakeCluster& cluster, std::string router_endpoint, FakeNodeOptions options);
   ~FakeNode() { kill(); }
 
-  void kill();          // as SIGKILL: the connection closes, nothing more is said
-  void pause(bool on);  // as SIGSTOP and SIGCONT
+  void kill();                        // as SIGKILL: the connection closes, nothing more is said
+  void pause(bool on);                // as SIGSTOP and SIGCONT
+  void hold(bool on) { held_ = on; }  // sequences wait, heartbeats go on: a long prefill
   void skip_frame_number() { skip_frame_ = true; }
   void fail_next(const std::string& message);  // the next Start is answered with SequenceFailed
 
@@ -88,7 +90,7 @@ class FakeNode {
   FakeCluster& cluster_;
   std::string endpoint_;
   FakeNodeOptions options_;
-  std::atomic<bool> stop_{false}, paused_{false}, skip_frame_{false};
+  std::atomic<bool> stop_{false}, paused_{false}, held_{false}, skip_frame_{false};
   std::atomic<int> registrations_{0}, tokens_sent_{0};
 
   mutable std::mutex mutex_;

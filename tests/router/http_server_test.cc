@@ -48,11 +48,14 @@ class TestHandler final : public HttpHandler {
 
 class HttpServerTest : public ::testing::Test {
  protected:
-  HttpServerTest() {
+  static HttpLimits small() {
     HttpLimits limits;
     limits.body_bytes_max = 1000;
     limits.output_bytes_max = 200000;
     limits.pipelined_bytes_max = 8192;
+    return limits;
+  }
+  explicit HttpServerTest(const HttpLimits& limits = small()) {
     server_ = HttpServer::listen(io_, "127.0.0.1", 0, handler_, limits).value();
     port_ = server_->port();
     thread_ = std::thread([this] { io_.run(); });
@@ -248,6 +251,99 @@ TEST_F(HttpServerTest, PortInUseSaysWhatToDo) {
 TEST_F(HttpServerTest, AddressOfAnotherMachineIsRefused) {
   EXPECT_FALSE(HttpServer::listen(io_, "192.0.2.1", 0, handler_, {}).ok());
   EXPECT_FALSE(HttpServer::listen(io_, "no such host", 0, handler_, {}).ok());
+}
+
+TEST_F(HttpServerTest, TheLargestBodyIsReadAndOneByteMoreIsNot) {
+  HttpClient largest(port_), larger(port_), announced(port_), patient(port_);
+  largest.post("/echo", std::string(1000, 'x'));
+  EXPECT_EQ(largest.response().status, 200);
+  larger.post("/echo", std::string(1001, 'x'));
+  EXPECT_EQ(larger.response().status, 413);
+  // The head alone is enough to refuse it, with or without a question first.
+  announced.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n");
+  EXPECT_EQ(announced.response().status, 413);
+  patient.send("POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1001\r\n\r\n");
+  EXPECT_EQ(patient.response().status, 413);
+}
+
+// Two readers of one request must not see two requests: whatever leaves its length in doubt is refused.
+TEST_F(HttpServerTest, DoubtfulLengthsAreRefused) {
+  for (const char* fields :
+       {"Content-Length: abc", "Content-Length: -1", "Content-Length: 2\r\nContent-Length: 3",
+        "Content-Length: 99999999999999999999999", "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5"}) {
+    HttpClient client(port_);
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\n" + std::string(fields) +
+                "\r\n\r\n0\r\n\r\nGET /smuggled");
+    const ClientResponse response = client.response();
+    EXPECT_TRUE(response.status == 400 || response.status == 413) << fields << ": " << response.status;
+    while (client.read_some()) {
+    }
+    EXPECT_EQ(client.buffered().find("smuggled"), std::string::npos) << fields;
+  }
+}
+
+TEST_F(HttpServerTest, BrokenChunksAreRefused) {
+  for (const char* chunks : {"x\r\nab\r\n", "-1\r\n", "ffffffffffffffffff\r\n", "2\r\nabc\r\n0\r\n\r\n"}) {
+    HttpClient client(port_);
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + std::string(chunks));
+    const int status = client.response().status;
+    EXPECT_TRUE(status == 400 || status == 413) << chunks << ": " << status;
+  }
+}
+
+// ---- Clients that dawdle ----------------------------------------------------------------------------------
+
+class SlowLorisTest : public HttpServerTest {
+ protected:
+  static HttpLimits short_patience() {
+    HttpLimits limits = small();
+    limits.idle_max = limits.head_max = limits.body_max = Duration::from_ms(200);
+    return limits;
+  }
+  SlowLorisTest() : HttpServerTest(short_patience()) {}
+
+  // Sends `start`, then a byte now and then; true when the server hangs up without an answer.
+  bool is_dropped(const std::string& start, const std::string& drip) {
+    HttpClient client(port_, 0);
+    client.send(start);
+    for (int i = 0; i < 2000; ++i) {
+      if (!client.send(drip)) return client.buffered().empty();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+};
+
+TEST_F(SlowLorisTest, AHeadThatNeverEndsIsDropped) {
+  EXPECT_TRUE(is_dropped("GET /echo HTTP/1.1\r\n", "X-Slow: 1\r\n"));
+  HttpClient other(port_);
+  other.get("/echo");
+  EXPECT_EQ(other.response().status, 200) << "the others are served";
+}
+
+TEST_F(SlowLorisTest, ABodyThatNeverEndsIsDropped) {
+  EXPECT_TRUE(is_dropped("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n", "x"));
+  EXPECT_TRUE(
+      is_dropped("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"));
+}
+
+TEST_F(SlowLorisTest, AConnectionThatSaysNothingIsClosed) {
+  HttpClient silent(port_);
+  EXPECT_FALSE(silent.read_some());
+  HttpClient kept(port_);
+  kept.get("/echo");
+  EXPECT_EQ(kept.response().status, 200);
+  EXPECT_FALSE(kept.read_some()) << "nor one that says nothing more";
+}
+
+TEST_F(SlowLorisTest, ASlowAnswerIsNoSlowClient) {
+  HttpClient client(port_);
+  client.get("/hold");
+  handler_.holding.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // longer than any patience with clients
+  on_io([this] { handler_.held->respond({200, "text/plain", "held", {}}); });
+  EXPECT_EQ(client.response().body, "held");
 }
 
 }  // namespace
