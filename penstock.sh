@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 readonly BUILD_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config python3 python3-pip ca-certificates
   libucx-dev libzmq3-dev cppzmq-dev libflatbuffers-dev flatbuffers-compiler libspdlog-dev libgtest-dev
-  libdnnl-dev libboost-dev libssl-dev nlohmann-json3-dev libsimdjson-dev libtomlplusplus-dev libcli11-dev
+  libboost-dev libssl-dev nlohmann-json3-dev libsimdjson-dev libtomlplusplus-dev libcli11-dev
   libpcre2-dev libxxhash-dev)
 readonly TEST_PACKAGES=(clang-format-14)
 

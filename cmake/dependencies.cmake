@@ -10,7 +10,6 @@ pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
-find_library(DNNL_LIBRARY dnnl REQUIRED)
 # Header only: nlohmann/json.hpp, toml++/toml.h, CLI/CLI.hpp, xxhash.h (XXH_INLINE_ALL), zmq.hpp.
 
 # Third-party headers are read as system headers, so that our warnings stay about our code.

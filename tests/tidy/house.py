@@ -36,7 +36,6 @@ VENDORS = [
     (r"nccl", r"_nccl\.(cc|cu|h)$"),
     (r"uc[pst]/", r"_ucx\.(cc|h)$"),
     (r"zmq", r"_zmq\.(cc|h)$"),
-    (r"dnnl|oneapi/", r"_(cpu|dnnl)\.(cc|h)$"),
     (r"immintrin|x86intrin|cpuid", r"^kernels/|^bench/"),
     (r"spdlog/", r"^base/log\.cc$"),
     (r"flatbuffers/", r"^(wire|kv_transfer)/"),
