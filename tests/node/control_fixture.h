@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/log.h"
 #include "node/control_loop.h"
 
 namespace penstock {
@@ -305,5 +306,29 @@ class TestRouter {
   std::set<PeerIdentity> known_;
   uint64_t fences_ = 0;
 };
+
+// Everything written to stderr while it lives.
+class CapturedLog {
+ public:
+  CapturedLog() { testing::internal::CaptureStderr(); }
+  ~CapturedLog() {
+    if (!taken_) take();
+  }
+  std::string take() {
+    taken_ = true;
+    return testing::internal::GetCapturedStderr();
+  }
+
+ private:
+  bool taken_ = false;
+};
+
+inline int count_of(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+inline Logger log_of(const std::string& name) { return Logger::to_stderr(name, LogLevel::kWarning); }
 
 }  // namespace penstock

@@ -1,54 +1,10 @@
 // The prefill and the decode role together: a request from P over the handoff to D, and every way it can end.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "tests/node/role_world.h"
+#include "tests/node/role_pair.h"
 
 namespace penstock {
 namespace {
-
-constexpr NodeRole kPrefill = NodeRole::kPrefill;
-constexpr NodeRole kDecode = NodeRole::kDecode;
-
-std::vector<TokenId> prompt_of(uint64_t seed, int length) {
-  Rng rng(seed);
-  std::vector<TokenId> ids(static_cast<size_t>(length));
-  for (TokenId& id : ids) id = static_cast<TokenId>(rng.below(PoolRunner::kVocab));
-  return ids;
-}
-
-RoleWorldOptions seeded(uint64_t seed) {
-  RoleWorldOptions options;
-  options.network.seed = seed;
-  return options;
-}
-
-// One prefill and one decode node, connected.
-struct Pair {
-  explicit Pair(const RoleWorldOptions& options = {}, uint32_t prefill_blocks = 16,
-                uint32_t decode_blocks = 16)
-      : world(options), p(world.add(kPrefill, prefill_blocks)), d(world.add(kDecode, decode_blocks)) {
-    world.connect(p, d);
-  }
-  ~Pair() { EXPECT_TRUE(world.problems.empty()) << world.problems.front(); }
-  void expect_rest() {
-    EXPECT_TRUE(p.at_rest() || !p.alive);
-    EXPECT_TRUE(d.at_rest() || !d.alive);
-    EXPECT_EQ(p.runner->mismatches + d.runner->mismatches, 0);
-  }
-  // A whole request goes through: nothing of what went before is in its way.
-  void expect_works(uint64_t id) {
-    RoutedSequence& next = world.request(id, prompt_of(id, 30));
-    world.start_split(next, p, d);
-    world.settle();
-    EXPECT_EQ(next.ids(), PoolRunner::continuation(next.prompt, 12));
-    expect_rest();
-  }
-  RoleWorld world;
-  RoleNode& p;
-  RoleNode& d;
-};
 
 // ---- The path ---------------------------------------------------------------------------------------------
 
@@ -225,51 +181,6 @@ TEST(Roles, AnAttemptThatCameLateIsDropped) {
   }
 }
 
-// ---- Aborts -----------------------------------------------------------------------------------------------
-
-// Runs one request with `at` called before its turn `strike`; false when it ended before that.
-bool run_with(Pair& pair, int strike, const std::function<void(RoutedSequence&)>& at) {
-  RoutedSequence& sequence = pair.world.request(1, prompt_of(1, 60));
-  const int begin = pair.world.turns;
-  bool struck = false;
-  pair.world.on_turn = [&](int turn) {
-    if (turn - begin != strike) return;
-    struck = !pair.d.at_rest() || !pair.p.at_rest() || sequence.heard.empty();
-    at(sequence);
-  };
-  pair.world.start_split(sequence, pair.p, pair.d);
-  pair.world.settle();
-  pair.world.on_turn = nullptr;
-  return struck;
-}
-
-class AbortAtEveryTurn : public testing::TestWithParam<const char*> {};
-
-TEST_P(AbortAtEveryTurn, ReturnsAllBlocksAndDisturbsNobody) {
-  const std::string whom = GetParam();
-  int aborted_early = 0;
-  for (int strike = 1;; ++strike) {
-    Pair pair(seeded(static_cast<uint64_t>(strike)));
-    const bool struck = run_with(pair, strike, [&](RoutedSequence& sequence) {
-      if (whom != "decode") pair.world.abort(sequence, pair.p);
-      if (whom != "prefill") pair.world.abort(sequence, pair.d);
-    });
-    const RoutedSequence& sequence = pair.world.sequences.at(1);
-    const std::vector<TokenId> whole = PoolRunner::continuation(sequence.prompt, 12);
-    const std::vector<TokenId> told = sequence.ids();
-    EXPECT_TRUE(std::equal(told.begin(), told.end(), whole.begin())) << "strike " << strike;
-    EXPECT_EQ(sequence.failed + sequence.refused, 0) << "an abort is no failure: " << sequence.message;
-    aborted_early += told.size() < 12 ? 1 : 0;
-    pair.expect_rest();
-    if (strike % 16 == 0) pair.expect_works(9);
-    if (HasFailure() || !struck) break;
-  }
-  EXPECT_GT(aborted_early, 20) << "the sweep was meant to strike in the middle";
-}
-
-INSTANTIATE_TEST_SUITE_P(Roles, AbortAtEveryTurn, testing::Values("prefill", "decode", "both"),
-                         [](const auto& test) { return std::string(test.param); });
-
 // P has bytes at D and its last chunk before it when D alone is told to stop: it hears of it and computes no
 // further.
 TEST(Roles, AnAbortAtDecodeEndsThePrefillToo) {
@@ -288,20 +199,6 @@ TEST(Roles, AnAbortAtDecodeEndsThePrefillToo) {
   EXPECT_EQ(pair.p.engine->speeds().steps, 2u);
   EXPECT_TRUE(sequence.ids().empty());
   pair.expect_rest();
-}
-
-// The router is lost: both nodes drop everything, on whichever side of the handoff it stands.
-TEST(Roles, AbortAllAtEveryTurnEmptiesTheNode) {
-  for (const bool prefill_side : {true, false}) {
-    for (int strike = 1;; ++strike) {
-      Pair pair(seeded(static_cast<uint64_t>(strike)));
-      const bool struck = run_with(pair, strike, [&](RoutedSequence&) {
-        (prefill_side ? pair.p : pair.d).ports.engine.post(AbortAll{});
-      });
-      pair.expect_rest();
-      if (HasFailure() || !struck) break;
-    }
-  }
 }
 
 // ---- Failures ---------------------------------------------------------------------------------------------
@@ -347,62 +244,6 @@ TEST(Roles, BytesThatChangeOnTheWayFailTheHandoffAndAReplayIsRight) {
   world.start_colocated(sequence, d);
   world.settle();
   EXPECT_EQ(sequence.ids(), PoolRunner::continuation(sequence.prompt, 12));
-}
-
-// ---- Deaths -----------------------------------------------------------------------------------------------
-
-TEST(Roles, PrefillDiesAtEveryTurnAndAnotherOneGoesOn) {
-  int replays = 0;
-  for (int strike = 1;; ++strike) {
-    Pair pair(seeded(static_cast<uint64_t>(strike)));
-    const bool struck = run_with(pair, strike, [&](RoutedSequence&) { pair.world.kill(pair.p); });
-    EXPECT_TRUE(pair.d.at_rest()) << "strike " << strike;
-    ASSERT_EQ(pair.d.broken.size(), 1u);
-    EXPECT_EQ(pair.d.broken[0].identity, pair.p.identity);
-    RoutedSequence& sequence = pair.world.sequences.at(1);
-    if (sequence.ids().size() < 12) {
-      ++replays;
-      RoleNode& other = pair.world.add(kPrefill);
-      pair.world.connect(other, pair.d);
-      pair.world.next_attempt(sequence);
-      pair.world.start_split(sequence, other, pair.d);
-      pair.world.settle();
-      EXPECT_TRUE(other.at_rest());
-    }
-    EXPECT_EQ(sequence.ids(), PoolRunner::continuation(sequence.prompt, 12)) << "strike " << strike;
-    pair.expect_rest();
-    if (HasFailure() || !struck) break;
-  }
-  EXPECT_GT(replays, 20);
-}
-
-TEST(Roles, DecodeDiesAtEveryTurnAndAnotherOneGoesOn) {
-  int replays = 0, failures = 0;
-  for (int strike = 1;; ++strike) {
-    Pair pair(seeded(static_cast<uint64_t>(strike)));
-    const bool struck = run_with(pair, strike, [&](RoutedSequence&) { pair.world.kill(pair.d); });
-    RoutedSequence& sequence = pair.world.sequences.at(1);
-    EXPECT_TRUE(pair.p.at_rest()) << "strike " << strike;
-    EXPECT_EQ(sequence.done + sequence.failed, 1) << "P says how the handoff ended, once";
-    if (sequence.failed > 0) {
-      EXPECT_EQ(sequence.code, wire::ErrorCode::Unavailable) << sequence.message;
-    }
-    failures += sequence.failed;
-    if (sequence.ids().size() < 12) {
-      ++replays;
-      RoleNode& other = pair.world.add(kDecode);
-      pair.world.connect(pair.p, other);
-      pair.world.next_attempt(sequence);
-      pair.world.start_split(sequence, pair.p, other);
-      pair.world.settle();
-      EXPECT_TRUE(other.at_rest());
-    }
-    EXPECT_EQ(sequence.ids(), PoolRunner::continuation(sequence.prompt, 12)) << "strike " << strike;
-    pair.expect_rest();
-    if (HasFailure() || !struck) break;
-  }
-  EXPECT_GT(replays, 20);
-  EXPECT_GT(failures, 10);
 }
 
 // P stops in the middle of its writes. Over shared memory D may give those blocks to nobody, however long it
