@@ -7,20 +7,20 @@
 namespace penstock {
 namespace {
 
-// `rows` tokens for each of `sequences`, all at the end of contexts of `position` tokens. Blocks are shared
-// between nobody: sequence s owns blocks [s * blocks_each, ...).
+// The first `rows` tokens of each of `sequences`. Blocks are shared between nobody: sequence s owns blocks
+// [s * blocks_each, ...).
 class Batch {
  public:
-  Batch(int32_t sequences, int32_t rows, int32_t position, int64_t blocks_each) {
+  Batch(int32_t sequences, int32_t rows, int64_t vocab, int64_t blocks_each) {
     blocks_.resize(static_cast<size_t>(sequences * blocks_each));
     std::iota(blocks_.begin(), blocks_.end(), 0u);
     for (int32_t s = 0; s < sequences; ++s) {
-      slices_.push_back({int64_t{s} * rows, rows, position,
+      slices_.push_back({int64_t{s} * rows, rows, 0,
                          std::span<const uint32_t>(blocks_).subspan(static_cast<size_t>(s * blocks_each),
                                                                     static_cast<size_t>(blocks_each))});
       for (int32_t i = 0; i < rows; ++i) {
-        tokens_.push_back(1 + i % 200);
-        positions_.push_back(position + i);
+        tokens_.push_back(static_cast<TokenId>(i % vocab));
+        positions_.push_back(i);
       }
       logit_rows_.push_back(static_cast<int32_t>(tokens_.size()) - 1);
     }
@@ -52,18 +52,21 @@ Result<double> seconds_of(Runner& runner, const Clock& clock, const Batch& batch
 Result<MeasuredCapacity> calibrate(Runner& runner, const Clock& clock, CalibrationPlan plan) {
   const int64_t pool_tokens = plan.pool_blocks * plan.block_tokens;
   if (pool_tokens < 2) return fail(Error::kInvalidArgument, "calibration needs at least one KV block");
-  plan.prompt_tokens = static_cast<int32_t>(std::min<int64_t>(plan.prompt_tokens, pool_tokens - 1));
+  if (plan.context_max < 1 || plan.vocab < 1)
+    return fail(Error::kInvalidArgument, "calibration needs a context and a vocabulary");
+  plan.prompt_tokens =
+      static_cast<int32_t>(std::min({int64_t{plan.prompt_tokens}, pool_tokens - 1, plan.context_max}));
   plan.batch_max = static_cast<int32_t>(std::min<int64_t>(plan.batch_max, plan.pool_blocks));
   const int64_t prompt_blocks = plan.prompt_tokens / plan.block_tokens + 1;
 
   MeasuredCapacity measured;
-  const Batch prompt(1, plan.prompt_tokens, 0, prompt_blocks);
+  const Batch prompt(1, plan.prompt_tokens, plan.vocab, prompt_blocks);
   // The first pass touches every weight and thread for the first time, and counts only if none is quicker.
   ASSIGN_OR_RETURN(double seconds, seconds_of(runner, clock, prompt, plan.passes));
   measured.prefill_tokens_per_s = plan.prompt_tokens / seconds;
-  ASSIGN_OR_RETURN(seconds, seconds_of(runner, clock, Batch(1, 1, 0, 1), plan.passes));
+  ASSIGN_OR_RETURN(seconds, seconds_of(runner, clock, Batch(1, 1, plan.vocab, 1), plan.passes));
   measured.decode_b1_tokens_per_s = 1 / seconds;
-  ASSIGN_OR_RETURN(seconds, seconds_of(runner, clock, Batch(plan.batch_max, 1, 0, 1), plan.passes));
+  ASSIGN_OR_RETURN(seconds, seconds_of(runner, clock, Batch(plan.batch_max, 1, plan.vocab, 1), plan.passes));
   measured.decode_bmax_tokens_per_s = plan.batch_max / seconds;
   return measured;
 }

@@ -19,10 +19,12 @@ struct CalibrationPlan {
   int32_t passes = 3;  // of each kind; the quickest counts
   int32_t block_tokens = 64;
   int64_t pool_blocks = 0;
+  int64_t context_max = 0;
+  int64_t vocab = 0;
 };
 
 // Runs one prompt and a few decode steps in the first blocks of the pool, whose content is lost: only before
-// the first sequence. Sizes shrink to what the pool holds. Takes well under a second on a fast device.
+// the first sequence. Sizes shrink to what pool and context hold. Takes well under a second on a fast device.
 [[nodiscard]] Result<MeasuredCapacity> calibrate(Runner& runner, const Clock& clock, CalibrationPlan plan);
 
 }  // namespace penstock

@@ -123,6 +123,8 @@ Status make_runner(const ClusterConfig& config, const NodeConfig& node, const Cl
   plan.batch_max = static_cast<int32_t>(std::min<int64_t>(plan.batch_max, config.engine.sequences_max));
   plan.block_tokens = parts.pool.layout.block_tokens;
   plan.pool_blocks = parts.pool.blocks;
+  plan.context_max = context_max_of(config, *parts.model);
+  plan.vocab = parts.model->config().vocab_size;
   ASSIGN_OR_RETURN(parts.measured, calibrate(*parts.runner, clock, plan));
   return {};
 }
