@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -7,6 +8,8 @@
 
 namespace penstock {
 namespace {
+
+constexpr int64_t kPositionsAtOnce = 4096;
 
 // Transformers' llama3 rule; wavelengths are compared in double, the result is rounded to f32 by the caller.
 double scale_frequency(double frequency, const Llama3RopeScaling& scaling) {
@@ -35,6 +38,14 @@ Status check_params(const RopeParams& params) {
   return {};
 }
 
+void fill_row(float position, const std::vector<float>& frequencies, float* row) {
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const float angle = position * frequencies[i];  // rounded to f32 on purpose (rope.h)
+    row[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
+    row[frequencies.size() + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
+  }
+}
+
 }  // namespace
 
 Result<RopeTable> RopeTable::make(Device& device, const RopeParams& params) {
@@ -46,22 +57,23 @@ Result<RopeTable> RopeTable::make(Device& device, const RopeParams& params) {
     const float inverse = 1.0F / static_cast<float>(std::pow(params.theta, exponent));
     frequencies[i] = params.llama3 ? static_cast<float>(scale_frequency(inverse, *params.llama3)) : inverse;
   }
-  std::vector<float> host(static_cast<size_t>(params.positions_max * params.head_dim));
-  for (int64_t position = 0; position < params.positions_max; ++position) {
-    float* row = host.data() + position * params.head_dim;
-    for (int64_t i = 0; i < half; ++i) {
-      const float angle =
-          static_cast<float>(position) * frequencies[i];  // rounded to f32 on purpose (rope.h)
-      row[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
-      row[half + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
-    }
-  }
-  ASSIGN_OR_RETURN(DeviceBuffer buffer, device.allocate(bytes));
+  // Before any host memory: positions_max comes from a file, and this is what says that it is too large.
+  auto buffer = device.allocate(bytes).with_context("rotary table of " +
+                                                    std::to_string(params.positions_max) + " positions");
+  if (!buffer.ok()) return buffer.failure();
   ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, device.make_stream({}));
-  stream->copy_async(buffer.data(), host.data(), bytes, CopyKind::kHostToDevice);
-  RETURN_IF_ERROR(stream->synchronize());
+  std::vector<float> host(
+      static_cast<size_t>(std::min(kPositionsAtOnce, params.positions_max) * params.head_dim));
+  for (int64_t first = 0; first < params.positions_max; first += kPositionsAtOnce) {
+    const int64_t count = std::min(kPositionsAtOnce, params.positions_max - first);
+    for (int64_t row = 0; row < count; ++row)
+      fill_row(static_cast<float>(first + row), frequencies, host.data() + row * params.head_dim);
+    stream->copy_async(buffer->as<float>() + first * params.head_dim, host.data(),
+                       count * params.head_dim * 4, CopyKind::kHostToDevice);
+    RETURN_IF_ERROR(stream->synchronize());
+  }
   RopeTable table;
-  table.buffer_ = std::move(buffer);
+  table.buffer_ = std::move(*buffer);
   table.head_dim_ = params.head_dim;
   table.positions_max_ = params.positions_max;
   return table;

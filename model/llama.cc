@@ -236,12 +236,14 @@ Result<std::unique_ptr<Model>> load_model(const std::string& dir, const ModelOpt
   ASSIGN_OR_RETURN(const auto stream, device.make_stream({options.threads, options.isa}));
   ASSIGN_OR_RETURN(LlamaWeights weights,
                    LlamaWeights::load(checkpoint, config, options.dtype, device, *stream));
-  ASSIGN_OR_RETURN(RopeTable rope_table, RopeTable::make(device, {config.head_dim, config.rope_theta,
-                                                                  positions_max, config.rope_llama3}));
+  auto rope_table =
+      RopeTable::make(device, {config.head_dim, config.rope_theta, positions_max, config.rope_llama3})
+          .with_context(dir);
+  if (!rope_table.ok()) return rope_table.failure();
   const int64_t logit_rows = options.logit_rows_max > 0 ? options.logit_rows_max : options.rows_max;
   ASSIGN_OR_RETURN(Scratch scratch, Scratch::make(config, options.rows_max, logit_rows, device));
   return std::unique_ptr<Model>(std::make_unique<LlamaModel>(config, positions_max, std::move(weights),
-                                                             std::move(rope_table), std::move(scratch)));
+                                                             std::move(*rope_table), std::move(scratch)));
 }
 
 }  // namespace penstock

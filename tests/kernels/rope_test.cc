@@ -75,6 +75,12 @@ TEST(RopeTable, RefusesWhatCannotWork) {
   const auto device = make_cpu_device();
   EXPECT_EQ(RopeTable::make(*device, {.head_dim = 63, .positions_max = 8}).code(), Error::kInvalidArgument);
   EXPECT_EQ(RopeTable::make(*device, {.head_dim = 64, .positions_max = 0}).code(), Error::kInvalidArgument);
+  // A config.json may claim any context: no memory is a failure that says for what, not an exception.
+  const auto huge = RopeTable::make(*device, {.head_dim = 64, .positions_max = int64_t{1} << 40});
+  ASSERT_FALSE(huge.ok());
+  EXPECT_EQ(huge.code(), Error::kResourceExhausted);
+  EXPECT_NE(huge.message().find("rotary table of 1099511627776 positions"), std::string::npos)
+      << huge.message();
   EXPECT_EQ(RopeTable::make(*device, {.head_dim = 64, .theta = -1, .positions_max = 8}).code(),
             Error::kInvalidArgument);
 }
