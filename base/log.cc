@@ -3,6 +3,8 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include "base/printable.h"
+
 namespace penstock {
 
 struct Logger::Sink {
@@ -51,7 +53,7 @@ Logger Logger::to_stderr(const std::string& name, LogLevel level) {
 }
 
 void Logger::write(LogLevel level, const std::string& line) const {
-  if (sink_ != nullptr) sink_->logger.log(to_spdlog(level), line);
+  if (sink_ != nullptr) sink_->logger.log(to_spdlog(level), printable(line));
 }
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
 // The log facade: one line an event, `message key=value ...`, ids first. Only drivers and mains log.
 //
 // A Logger is passed in; copies share one sink and may be used from any thread. Nothing is formatted
-// below the level. spdlog stays in log.cc.
+// below the level. An event stays one line of UTF-8 whatever its values hold (base/printable.h). spdlog stays
+// in log.cc.
 #pragma once
 
 #include <memory>

@@ -15,6 +15,18 @@ TEST(Logger, WritesKeyValuesAboveItsLevel) {
   EXPECT_EQ(out.find("never"), std::string::npos);
 }
 
+// Values come from peers and files: none may write a line of its own.
+TEST(Logger, AnEventIsOneLineWhateverItsValues) {
+  testing::internal::CaptureStderr();
+  const Logger log = Logger::to_stderr("router", LogLevel::kInfo);
+  log.warn("frame dropped", "identity", "x\n2026-01-01T00:00:00.000 I router drained", "reason", "\xff{}");
+  const std::string out = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(out.find('\n'), out.size() - 1) << out;
+  EXPECT_NE(out.find("identity=x\\x0a2026-01-01T00:00:00.000 I router drained reason=\\xff{}"),
+            std::string::npos)
+      << out;
+}
+
 TEST(Logger, ParsesLevels) {
   EXPECT_EQ(parse_log_level("warning").value(), LogLevel::kWarning);
   EXPECT_EQ(parse_log_level("loud").code(), Error::kInvalidArgument);
