@@ -8,6 +8,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <random>
 
 #include "router/admin_service.h"
 #include "router/api_service.h"
@@ -36,13 +37,15 @@ scheduler::Disaggregate disaggregate_of(Disaggregate value) {
   return scheduler::Disaggregate::kAuto;
 }
 
-DriverOptions driver_options(const ClusterConfig& config, EventRecorder* recorder = nullptr) {
+DriverOptions driver_options(const ClusterConfig& config) {
   DriverOptions options;
+  // Anywhere: nodes outlive routers, and must not take one life's transfers for another's.
+  std::random_device source;
+  options.policy.first_transfer = TransferId((uint64_t{source()} << 24) + 1);
   options.policy.disaggregate = disaggregate_of(config.cluster.disaggregate);
   options.heartbeat_period = Duration::from_ms(config.heartbeat.period_ms);
   options.dead_after = Duration::from_ms(config.heartbeat.dead_after_ms);
   options.requests_max = static_cast<size_t>(config.router.requests_max);
-  options.recorder = recorder;
   return options;
 }
 
@@ -64,14 +67,14 @@ std::string control_endpoint_of(const HostPort& address) {
 }  // namespace
 
 struct Router::Impl {
-  Impl(ServedModel served, const ClusterConfig& settings, Logger logger,
+  Impl(ServedModel served, const ClusterConfig& settings, const DriverOptions& options, Logger logger,
        std::unique_ptr<EventRecorder> event_recorder)
       : config(settings),
         log(std::move(logger)),
         model(std::move(served)),
         metrics(registry),
         recorder(std::move(event_recorder)),
-        driver(model, driver_options(config, recorder.get()), clock, log, metrics,
+        driver(model, options, clock, log, metrics,
                [this](const std::string& identity, const wire::ControlT& message) {
                  return send(identity, message);
                }),
@@ -241,11 +244,13 @@ Result<std::unique_ptr<Router>> Router::start(const ClusterConfig& config, Logge
                                               const std::string& record_path) {
   ASSIGN_OR_RETURN(ServedModel model, ServedModel::load(config.model.path, config.served_model_name(),
                                                         config.engine.context_max));
+  DriverOptions options = driver_options(config);
   std::unique_ptr<EventRecorder> recorder;
   if (!record_path.empty()) {
-    ASSIGN_OR_RETURN(recorder, EventRecorder::open(record_path, driver_options(config).policy, log));
+    ASSIGN_OR_RETURN(recorder, EventRecorder::open(record_path, options.policy, log));
   }
-  auto impl = std::make_unique<Impl>(std::move(model), config, std::move(log), std::move(recorder));
+  options.recorder = recorder.get();
+  auto impl = std::make_unique<Impl>(std::move(model), config, options, std::move(log), std::move(recorder));
   RETURN_IF_ERROR(impl->open());
   impl->log.info("router up", "listen", config.router.listen, "port", impl->public_server->port(),
                  "admin_port", impl->admin_server->port(), "control", impl->control->endpoint(), "model",

@@ -12,7 +12,7 @@ namespace penstock::scheduler {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x3144524b4e545350ULL;  // "PSTNKRD1"
+constexpr uint64_t kMagic = 0x3244524b4e545350ULL;  // "PSTNKRD2"
 
 // ---- The fields of every struct, once, for both directions ------------------------------------------------
 // `f` takes any number of fields in wire order.
@@ -29,8 +29,8 @@ void fields(Capacity& x, F f) {
 }
 template <typename F>
 void fields(ClusterPolicy& x, F f) {
-  f(x.disaggregate, x.model, x.seed, x.queue_len_max, x.attempts_max, x.reorder_max, x.replay_wait_max,
-    x.gap_wait_max, x.progress_wait_max);
+  f(x.disaggregate, x.model, x.seed, x.first_transfer, x.queue_len_max, x.attempts_max, x.reorder_max,
+    x.replay_wait_max, x.gap_wait_max, x.progress_wait_max);
 }
 
 template <typename F>

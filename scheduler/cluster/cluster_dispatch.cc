@@ -90,7 +90,7 @@ bool ClusterScheduler::State::try_start(ClusterSequence& sequence) {
   if (placement->prefill == NodeId())
     actions.emplace_back(StartColocated{sequence.id, sequence.epoch, placement->decode, tokens});
   else
-    actions.emplace_back(StartPrefill{sequence.id, sequence.epoch, TransferId(++transfers),
+    actions.emplace_back(StartPrefill{sequence.id, sequence.epoch, TransferId(next_transfer++),
                                       placement->prefill, placement->decode, tokens});
   return true;
 }

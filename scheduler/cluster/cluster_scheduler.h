@@ -24,8 +24,10 @@ using penstock::Disaggregate;
 
 struct ClusterPolicy {
   Disaggregate disaggregate = Disaggregate::kAuto;
-  std::string model;             // nodes of another model are refused; empty: the first node decides
-  uint64_t seed = 1;             // breaks ties between equal placements
+  std::string model;  // nodes of another model are refused; empty: the first node decides
+  uint64_t seed = 1;  // breaks ties between equal placements
+  TransferId first_transfer{
+      1};  // nodes remember how transfers ended: another life of a router starts elsewhere
   int32_t queue_len_max = 1024;  // arrivals that wait for a node; replays do not count
   int32_t attempts_max = 8;      // starts of one sequence before it fails
   int32_t reorder_max = 256;     // tokens of one sequence held back while an earlier one is missing

@@ -55,7 +55,7 @@ struct ClusterSequence {
 };
 
 struct ClusterScheduler::State {
-  explicit State(const ClusterPolicy& p) : policy(p), rng(p.seed) {}
+  explicit State(const ClusterPolicy& p) : policy(p), rng(p.seed), next_transfer(p.first_transfer.value()) {}
 
   // cluster_scheduler.cc
   void handle(const TokenArrived& event);
@@ -121,7 +121,7 @@ struct ClusterScheduler::State {
   int32_t queued_new = 0;
   int64_t queued_tokens = 0;  // to prefill, of all queued
   std::set<std::pair<TimePoint, SequenceId>> timers;
-  uint64_t orders = 0, transfers = 0;
+  uint64_t orders = 0, next_transfer;
   double output_mean = 128;  // tokens that finished sequences generated, smoothed
   bool shutting_down = false;
   bool pump_due = false;  // something may have made room

@@ -44,6 +44,7 @@ TEST(ClusterCodec, EventsRoundTrip) {
   ClusterPolicy policy;
   policy.model = "m";
   policy.seed = 99;
+  policy.first_transfer = TransferId(77);
   policy.gap_wait_max = Duration{123};
   std::vector<uint8_t> bytes;
   encode_record_header(policy, bytes);
@@ -54,6 +55,7 @@ TEST(ClusterCodec, EventsRoundTrip) {
   RecordReader reader(bytes);
   const auto header = reader.read_header();
   ASSERT_TRUE(header.ok());
+  EXPECT_EQ(header->first_transfer, policy.first_transfer);
   std::vector<uint8_t> again;
   encode_record_header(*header, again);
   for (size_t i = 0; i < events.size(); ++i) {

@@ -31,6 +31,15 @@ TEST(ClusterScheduler, OneRequestFromPairToFinish) {
   EXPECT_EQ(c.scheduler.next_wakeup(), TimePoint::max());
 }
 
+TEST(ClusterScheduler, TransfersCountFromThePolicysFirst) {
+  ClusterPolicy policy = Cluster::always();
+  policy.first_transfer = TransferId(1000);
+  Cluster c(policy);
+  c.join({1}, {11});
+  EXPECT_EQ(c.start(7).transfer, TransferId(1000));
+  EXPECT_EQ(c.start(8).transfer, TransferId(1001));
+}
+
 TEST(ClusterScheduler, DropsRepeatedAndReordersTokens) {
   Cluster c;
   c.join({1}, {11});
