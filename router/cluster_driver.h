@@ -124,6 +124,7 @@ class ClusterDriver {
   void on_handoff_done(NodeId node, const wire::HandoffDoneT& done);
   void on_pair_up(NodeState& node, const wire::PairUpT& up);
   void lose(NodeId id, const std::string& reason);
+  void replace(const NodeState& node, uint32_t new_pid);
   void forget(NodeId id, const std::string& reason);  // the same without a word to the node
   void refuse(const std::string& identity, const std::string& reason, bool final);
   void send_to(NodeId id, const wire::ControlT& message);

@@ -27,11 +27,9 @@ void ClusterDriver::on_message(wire::FromNode from) {
 }
 
 void ClusterDriver::on_register(const std::string& identity, const wire::RegisterT& message) {
-  // The node that speaks now is the one that counts; an older life of this name is over.
   // The same life registering again has dropped everything itself: it needs no refusal, which would only make
   // it register once more.
   if (const NodeState* same = nodes_.find_identity(identity)) forget(same->id, "registered again");
-  if (const NodeState* named = nodes_.find_name(message.name)) lose(named->id, "replaced by a new process");
   if (const std::string reason = refusal(message); !reason.empty()) {
     refuse(identity, reason, true);
     return;
@@ -49,6 +47,11 @@ void ClusterDriver::on_register(const std::string& identity, const wire::Registe
   state.capacity = joined.capacity;
   nodes_.add(std::move(state));
   post(joined);
+  // The node that speaks now is the one that counts, once it has been found fit: an older life of this name
+  // is over.
+  const NodeState* accepted = nodes_.find(joined.node);
+  if (accepted == nullptr) return;
+  if (const NodeState* older = nodes_.find_other_of_name(*accepted)) replace(*older, accepted->pid);
 }
 
 // What the router itself can tell; nodes are compared with each other by the scheduler.
@@ -176,6 +179,14 @@ void ClusterDriver::lose(NodeId id, const std::string& reason) {
   const std::string identity = node->identity;
   forget(id, reason);
   refuse(identity, reason, false);
+}
+
+// For good: two living processes of one name would otherwise take the place from each other for ever.
+void ClusterDriver::replace(const NodeState& node, uint32_t new_pid) {
+  const std::string identity = node.identity, name = node.name;
+  const std::string by = "replaced by process " + std::to_string(new_pid);
+  forget(node.id, by);
+  refuse(identity, by + ", which registered as " + name + " too: give every node a name of its own", true);
 }
 
 void ClusterDriver::forget(NodeId id, const std::string& reason) {

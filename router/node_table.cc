@@ -30,9 +30,10 @@ NodeState* NodeTable::find_identity(const std::string& identity) {
   return found == nodes_.end() ? nullptr : &found->second;
 }
 
-NodeState* NodeTable::find_name(const std::string& name) {
-  const auto found =
-      std::find_if(nodes_.begin(), nodes_.end(), [&](auto& entry) { return entry.second.name == name; });
+const NodeState* NodeTable::find_other_of_name(const NodeState& node) const {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+    return entry.second.name == node.name && entry.first != node.id;
+  });
   return found == nodes_.end() ? nullptr : &found->second;
 }
 

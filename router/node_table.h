@@ -42,7 +42,7 @@ class NodeTable {
   NodeState* find(NodeId id);
   const NodeState* find(NodeId id) const;
   NodeState* find_identity(const std::string& identity);
-  NodeState* find_name(const std::string& name);
+  const NodeState* find_other_of_name(const NodeState& node) const;
   std::map<NodeId, NodeState>& all() { return nodes_; }
   const std::map<NodeId, NodeState>& all() const { return nodes_; }
   std::string name_of(NodeId id) const;  // "node 7" when it is gone

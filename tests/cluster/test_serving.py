@@ -138,6 +138,35 @@ class Serving(unittest.TestCase):
                 self.assertIn("refused", log)
                 self.assertIn("layers", log)
 
+    # Nodes that outlive a router remember its transfers; the next router's must not be taken for them.
+    def test_a_new_router_is_served_at_once(self):
+        with Cluster(self.model) as cluster:
+            expected = [cluster.complete(prompt_of(i, 100), 4) for i in range(20)]
+            router = cluster.processes["router"]
+            router.end()
+            router.start()
+            cluster.wait_ready()
+            self.assertEqual([cluster.complete(prompt_of(i, 100), 4) for i in range(20)], expected)
+            log = cluster.processes["router"].log.read_text()
+            self.assertNotIn("sequence failed", log)
+            self.assertNotIn("replay", log)
+
+    def test_two_nodes_of_one_name_do_not_fight(self):
+        with Cluster(self.model) as cluster:
+            first = cluster.processes["decode-0"]
+            second = cluster.process("decode-0", first.arguments, {})
+            second.log = cluster.root / "second.log"
+            second.start()
+            try:
+                self.assertEqual(first.popen.wait(timeout=30), 1)
+                self.assertIn("give every node a name of its own", first.tail())
+                cluster.wait("the second node's pair", lambda: cluster.pairs() == 1)
+                for i in range(5):
+                    self.assertEqual(len(cluster.complete(prompt_of(i, 100), 4)), 4)
+                self.assertEqual(second.log.read_text().count("registered node="), 1)
+            finally:
+                second.end()
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -56,7 +56,9 @@ size_t FakeNode::active() const {
 }
 
 void FakeNode::run() {
-  channel_ = wire::NodeChannel::dial(context_, endpoint_, wire::node_identity(options_.name, 1)).value();
+  channel_ =
+      wire::NodeChannel::dial(context_, endpoint_, wire::node_identity(options_.name, options_.incarnation))
+          .value();
   while (!stop_) {
     pollfd descriptor{channel_->fd(), POLLIN, 0};
     ::poll(&descriptor, 1, options_.token_ms);
@@ -91,7 +93,7 @@ void FakeNode::register_now() {
   message.capability->layers = 2;
   message.capability->kv_heads = 1;
   message.capability->head_dim = 16;
-  message.capability->layout_hash = 99;
+  message.capability->layout_hash = options_.layout_hash;
   message.capability->context_max = 512;
   message.capability->vocab = 1015;
   message.capacity = std::make_unique<wire::CapacityT>();
@@ -102,7 +104,7 @@ void FakeNode::register_now() {
   message.capacity->decode_b1_toks = 100;
   message.capacity->decode_bmax_toks = 1000;
   message.peer_address = "tcp://127.0.0.1:1";
-  message.incarnation = 1;
+  message.incarnation = options_.incarnation;
   if (channel_->send(wire::control_of(std::move(message))).ok()) {
     accepted_ = true;  // until told otherwise; frames wait for the id
     ++registrations_;

@@ -26,6 +26,8 @@ struct FakeNodeOptions {
   int token_ms = 2;     // between two steps
   TokenId end_id = -1;  // this token of the script ends the sequence
   std::string model = "tiny";
+  uint64_t incarnation = 1;
+  uint64_t layout_hash = 99;
   uint32_t pool_blocks = 1000;
   uint32_t sequences_max = 256;
   int step_tokens_max = 1 << 30;  // tokens in all after which the node falls silent

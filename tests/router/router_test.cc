@@ -262,6 +262,43 @@ TEST_F(RouterTest, NodeWithAnotherModelIsRefusedWithTheReason) {
   EXPECT_NE(refused.refusal().find("tiny"), std::string::npos) << refused.refusal();
 }
 
+// Both alive: the later one serves, and the earlier one does not fight for the name.
+TEST_F(RouterTest, SecondNodeOfANameReplacesTheFirstForGood) {
+  start_pair();
+  FakeNodeOptions twin = node("d0", wire::Role::Decode);
+  twin.incarnation = 2;
+  FakeNode& second = add(twin);
+  FakeNode& first = *nodes_[1];
+  ASSERT_TRUE(first.wait([&] { return !first.refusal().empty(); }));
+  EXPECT_NE(first.refusal().find("registered as d0 too"), std::string::npos) << first.refusal();
+  ASSERT_TRUE(eventually([&] { return get("/ready").status == 200; }));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Json::parse(post("/v1/chat/completions", chat()).body)["choices"][0]["message"]["content"],
+              kText);
+  }
+  EXPECT_EQ(first.registrations(), 1);
+  EXPECT_EQ(second.registrations(), 1);
+  EXPECT_EQ(second.refusal(), "");
+}
+
+// A process that will be refused takes nothing from the node whose name it claims.
+TEST_F(RouterTest, MisfitOfAKnownNameLeavesTheNodeInPlace) {
+  start_pair();
+  FakeNodeOptions other_model = node("d0", wire::Role::Decode);
+  other_model.incarnation = 2;
+  other_model.model = "large";
+  FakeNodeOptions other_layout = node("d0", wire::Role::Decode);
+  other_layout.incarnation = 3;
+  other_layout.layout_hash = 98;
+  for (const FakeNodeOptions& options : {other_model, other_layout}) {
+    FakeNode& misfit = add(options);
+    ASSERT_TRUE(misfit.wait([&] { return !misfit.refusal().empty(); }));
+    EXPECT_EQ(post("/v1/chat/completions", chat()).status, 200);
+  }
+  EXPECT_EQ(nodes_[1]->refusal(), "");
+  EXPECT_EQ(nodes_[1]->registrations(), 1);
+}
+
 TEST_F(RouterTest, HttpErrors) {
   config_.router.body_max_mb = 1;
   start_pair();
