@@ -34,11 +34,13 @@ struct Transfer {
   CallSignature signature;
   std::byte* data = nullptr;  // read only, when sent
   size_t bytes = 0;
+  bool receives = false;
   std::atomic<bool> done = false;
   // Of a receive, once done. More bytes than there was room for: `data` is untouched.
   CallSignature received;
   size_t received_bytes = 0;
-  bool failed = false;  // the peer went, or the library refused: peer_failure() says why
+  bool failed = false;   // the peer went, or the library refused: peer_failure() says why
+  bool checked = false;  // the owner's own mark: seen done
 };
 
 class PointToPoint {

@@ -27,7 +27,8 @@ class RankWorld {
   virtual int size() const = 0;
   // The group of these world ranks, in this order; the own rank is one of them. Members give it the same
   // `id`, 0 to 255, which this rank uses for no other group.
-  [[nodiscard]] virtual Result<std::unique_ptr<Communicator>> make_group(int id, std::vector<int> members) = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<Communicator>> make_group(int id,
+                                                                         std::vector<int> members) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<RankWorld> make_rank_world(std::unique_ptr<PointToPoint> link,
