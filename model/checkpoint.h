@@ -20,6 +20,7 @@ class Checkpoint {
   [[nodiscard]] Result<TensorView> find(std::string_view name, const std::vector<int64_t>& shape) const;
   bool contains(std::string_view name) const;
   std::vector<std::string> names() const;  // file by file, by offset
+  const std::vector<SafetensorsFile>& files() const { return files_; }
   // Bytes of all tensors.
   int64_t bytes() const;
 

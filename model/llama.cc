@@ -11,6 +11,7 @@
 #include "kernels/swiglu.h"
 #include "model/checkpoint.h"
 #include "model/llama_weights.h"
+#include "model/weights_digest.h"
 
 namespace penstock {
 namespace {
@@ -79,9 +80,10 @@ Result<Scratch> Scratch::make(const ModelConfig& config, int64_t rows, int64_t l
 
 class LlamaModel final : public Model {
  public:
-  LlamaModel(ModelConfig config, int64_t positions_max, LlamaWeights weights, RopeTable rope_table,
-             Scratch scratch)
+  LlamaModel(ModelConfig config, uint64_t digest, int64_t positions_max, LlamaWeights weights,
+             RopeTable rope_table, Scratch scratch)
       : config_(std::move(config)),
+        digest_(digest),
         positions_max_(positions_max),
         weights_(std::move(weights)),
         rope_table_(std::move(rope_table)),
@@ -92,6 +94,7 @@ class LlamaModel final : public Model {
   int64_t positions_max() const override { return positions_max_; }
   int64_t weights_bytes() const override { return weights_.buffer.bytes(); }
   int64_t scratch_bytes() const override { return scratch_.buffer.bytes(); }
+  uint64_t digest() const override { return digest_; }
   void forward(Stream& stream, const ForwardBatch& batch, const KvPoolView& pool, Matrix<float> logits,
                LayerCallback on_layer, HiddenObserver observer) override;
 
@@ -108,6 +111,7 @@ class LlamaModel final : public Model {
   float eps() const { return static_cast<float>(config_.rms_norm_eps); }
 
   ModelConfig config_;
+  uint64_t digest_;
   int64_t positions_max_;
   LlamaWeights weights_;
   RopeTable rope_table_;
@@ -236,14 +240,16 @@ Result<std::unique_ptr<Model>> load_model(const std::string& dir, const ModelOpt
   ASSIGN_OR_RETURN(const auto stream, device.make_stream({options.threads, options.isa}));
   ASSIGN_OR_RETURN(LlamaWeights weights,
                    LlamaWeights::load(checkpoint, config, options.dtype, device, *stream));
+  // Right after the load, while the pages are in memory.
+  const uint64_t digest = weights_digest(checkpoint, config, options.dtype, stream->threads());
   auto rope_table =
       RopeTable::make(device, {config.head_dim, config.rope_theta, positions_max, config.rope_llama3})
           .with_context(dir);
   if (!rope_table.ok()) return rope_table.failure();
   const int64_t logit_rows = options.logit_rows_max > 0 ? options.logit_rows_max : options.rows_max;
   ASSIGN_OR_RETURN(Scratch scratch, Scratch::make(config, options.rows_max, logit_rows, device));
-  return std::unique_ptr<Model>(std::make_unique<LlamaModel>(config, positions_max, std::move(weights),
-                                                             std::move(*rope_table), std::move(scratch)));
+  return std::unique_ptr<Model>(std::make_unique<LlamaModel>(
+      config, digest, positions_max, std::move(weights), std::move(*rope_table), std::move(scratch)));
 }
 
 }  // namespace penstock

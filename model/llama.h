@@ -73,6 +73,7 @@ class Model {
   // Device memory of packed weights, norms and the embedding's row-major copy.
   virtual int64_t weights_bytes() const = 0;
   virtual int64_t scratch_bytes() const = 0;
+  virtual uint64_t digest() const = 0;  // weights_digest()
 
   // logits: [logit_rows.size(), vocab_size] f32, device memory. `stream` must be of the device the model was
   // loaded on and of the instruction set it was packed for. On CUDA the work is only queued on return.

@@ -132,7 +132,7 @@ Status make_runner(const ClusterConfig& config, const NodeConfig& node, const Cl
 void describe(const ClusterConfig& config, Parts& parts) {
   const ModelConfig& model = parts.model->config();
   parts.capability.model = config.served_model_name();
-  parts.capability.weight_version = WeightVersion(1);
+  parts.capability.weight_version = WeightVersion(parts.model->digest());
   parts.capability.layout = parts.pool.layout;
   parts.capability.context_max = static_cast<uint32_t>(context_max_of(config, *parts.model));
   parts.capability.vocab = static_cast<uint32_t>(model.vocab_size);

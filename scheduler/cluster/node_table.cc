@@ -49,7 +49,8 @@ std::optional<std::string> NodeTable::why_incompatible(const NodeJoined& joined,
   const Capability& cluster = nodes_.begin()->second.capability;
   if (model.empty()) differences.compare("model", node.model, cluster.model);
   differences.compare("protocol", node.protocol, cluster.protocol);
-  differences.compare("weight_version", node.weight_version.value(), cluster.weight_version.value());
+  differences.compare("weight_version (of weights, config.json and model.dtype)", node.weight_version.value(),
+                      cluster.weight_version.value());
   differences.compare("kv_dtype", node.kv_dtype, cluster.kv_dtype);
   differences.compare("block_tokens", node.block_tokens, cluster.block_tokens);
   differences.compare("tensor_parallel", node.tensor_parallel, cluster.tensor_parallel);

@@ -125,18 +125,24 @@ class Serving(unittest.TestCase):
             self.assertEqual(len(cluster.complete(prompt_of(1, 30), 10)), 10)
 
     def test_incompatible_node_is_refused_with_the_reason(self):
-        with tempfile.TemporaryDirectory() as folder:
-            other = tiny_model.make(folder, num_hidden_layers=3)
-            with Cluster(self.model, prefill=1, decode=1) as cluster:
-                stranger = cluster.processes["decode-0"]
-                stranger.end()
-                cluster.wait("the loss", lambda: len(cluster.status()["nodes"]) == 1)
-                stranger.arguments += ["--set", f"model.path={other}"]
-                stranger.start()
-                self.assertEqual(stranger.popen.wait(timeout=30), 1)
-                log = stranger.tail()
-                self.assertIn("refused", log)
-                self.assertIn("layers", log)
+        strangers = [({"num_hidden_layers": 3}, [], "layers"),
+                     ({"seed": 2}, [], "weight_version"),
+                     ({"rope_theta": 5000.0}, [], "weight_version"),
+                     ({}, ["--set", "model.dtype=f32"], "weight_version")]
+        with Cluster(self.model, prefill=1, decode=1) as cluster:
+            stranger = cluster.processes["decode-0"]
+            stranger.end()
+            cluster.wait("the loss", lambda: len(cluster.status()["nodes"]) == 1)
+            arguments = stranger.arguments
+            for shape, flags, reason in strangers:
+                with tempfile.TemporaryDirectory() as folder:
+                    other = tiny_model.make(folder, **shape)
+                    stranger.arguments = [*arguments, "--set", f"model.path={other}", *flags]
+                    stranger.start()
+                    self.assertEqual(stranger.popen.wait(timeout=30), 1)
+                    log = stranger.tail(1)
+                    self.assertIn("refused", log)
+                    self.assertIn(reason, log)
 
     # Nodes that outlive a router remember its transfers; the next router's must not be taken for them.
     def test_a_new_router_is_served_at_once(self):
