@@ -1,4 +1,4 @@
-#include "communicator_check.h"
+#include "tests/fabric/communicator_check.h"
 
 #include <cstring>
 #include <functional>

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <thread>
 
-#include "communicator_check.h"
 #include "fabric/communicator_world.h"
+#include "tests/fabric/communicator_check.h"
 
 namespace penstock {
 namespace {
