@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "fabric/process_watch.h"
+
 namespace penstock {
 namespace {
 
@@ -46,7 +48,8 @@ Result<std::string> supported_version() {
 Failure ucx_failure(const std::string& call, ucs_status_t status) {
   const bool connection = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_ENDPOINT_TIMEOUT ||
                           status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_NOT_CONNECTED ||
-                          status == UCS_ERR_REJECTED;
+                          status == UCS_ERR_REJECTED ||
+                          status == UCS_ERR_SHMEM_SEGMENT;  // of a process that is going
   if (status == UCS_ERR_CANCELED) return fail(Error::kCancelled, call + ": connection closed");
   return fail(connection ? Error::kUnavailable : Error::kInternal, call + ": " + ucs_status_string(status));
 }
@@ -65,7 +68,8 @@ Result<UcxContextSettings> make_ucx_context(const UcxOptions& options) {
   // Without it, PEER error handling makes UCX leave shared memory for tcp and say nothing.
   made.mm_error_handling = is_yes(value_of("UCX_MM_ERROR_HANDLING", "y"));
   RETURN_IF_ERROR(set_unless_given(config, "TLS", options.transports));
-  RETURN_IF_ERROR(set_unless_given(config, "MM_ERROR_HANDLING", "y"));
+  if (may_map_memory(made.transports))  // else UCX warns of a setting that nothing reads
+    RETURN_IF_ERROR(set_unless_given(config, "MM_ERROR_HANDLING", "y"));
   RETURN_IF_ERROR(set_unless_given(config, "KEEPALIVE_INTERVAL", "100ms"));
 
   ucp_params_t params{};

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -74,16 +75,30 @@ bool has_exited(const UniqueFd& pidfd) {
   return ::poll(&entry, 1, 0) == 1 && (entry.revents & POLLIN) != 0;
 }
 
-bool shared_memory_possible(const TransportIdentity& a, const TransportIdentity& b) {
-  if (a.host != b.host) return false;
-  // Named are the transports that cannot map foreign memory; whatever else is listed counts as able to.
-  std::istringstream list(a.transports);
+bool still_maps(uint32_t pid, uint64_t address) {
+  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+  if (!maps.is_open() && errno == EACCES) return true;
+  for (std::string line; std::getline(maps, line);) {  // "7f12c0000000-7f12c0400000 rw-s ..."
+    char* rest = nullptr;
+    const uint64_t start = std::strtoull(line.c_str(), &rest, 16);
+    if (*rest != '-') continue;
+    if (address >= start && address < std::strtoull(rest + 1, nullptr, 16)) return true;
+  }
+  return false;
+}
+
+bool may_map_memory(const std::string& transports) {
+  std::istringstream list(transports);
   for (std::string name; std::getline(list, name, ',');) {
     const bool network = name == "tcp" || name == "self" || name == "ib" || name.starts_with("rc") ||
                          name.starts_with("ud") || name.starts_with("dc");
     if (!network) return true;
   }
   return false;
+}
+
+bool shared_memory_possible(const TransportIdentity& a, const TransportIdentity& b) {
+  return a.host == b.host && may_map_memory(a.transports);
 }
 
 }  // namespace penstock

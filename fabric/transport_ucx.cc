@@ -1,5 +1,6 @@
 #include "fabric/transport_ucx.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <ucp/api/ucp.h>
 
@@ -47,6 +48,7 @@ struct Connection {
   UcxTransport* transport = nullptr;
   PeerId id;
   uint64_t instance = 0;
+  uint32_t pid = 0;
   bool shared_memory = false;
   std::shared_ptr<RemoteProcess> process;
   ucp_ep_h endpoint = nullptr;
@@ -112,6 +114,7 @@ class UcxTransport final : public Transport {
   Result<std::shared_ptr<RemoteProcess>> watch(const TransportIdentity& identity);
   Status posted(ucs_status_ptr_t request, std::unique_ptr<Operation> operation);
   void destroy_endpoint(Connection& connection);
+  void progress_until(const std::function<bool()>& done);
   bool finish_closing();
   bool find_exited();
   bool deliver();
@@ -183,14 +186,33 @@ Status UcxTransport::open() {
 UcxTransport::~UcxTransport() {
   // Completions of what is outstanding do not run any more: whoever gave them may be gone.
   for (auto& [id, connection] : connections_) destroy_endpoint(*connection);
-  for (int round = 0; round < 10000; ++round) {
-    ucp_worker_progress(worker_.get());
+  progress_until([this] {
     finish_closing();
-    const bool closing = std::any_of(connections_.begin(), connections_.end(),
-                                     [](const auto& entry) { return entry.second->closing != nullptr; });
-    if (!closing) break;
+    return std::none_of(connections_.begin(), connections_.end(),
+                        [](const auto& entry) { return entry.second->closing != nullptr; });
+  });
+  // UCX answers a peer's connection by itself; 1.13 aborts in ucp_worker_destroy when such an answer is still
+  // queued (tcp).
+  ucp_request_param_t param{};
+  ucs_status_ptr_t flushing = ucp_worker_flush_nbx(worker_.get(), &param);
+  if (UCS_PTR_IS_PTR(flushing)) {
+    progress_until([flushing] { return ucp_request_check_status(flushing) != UCS_INPROGRESS; });
+    ucp_request_free(flushing);
   }
   for (ucp_mem_h memory : memories_) ucp_mem_unmap(settings_.context.get(), memory);
+}
+
+// Half a second at most: a peer that is stopped may never answer.
+void UcxTransport::progress_until(const std::function<bool()>& done) {
+  constexpr int kRounds = 100, kRoundMs = 5;
+  for (int round = 0; round < kRounds; ++round) {
+    while (ucp_worker_progress(worker_.get()) != 0) {
+    }
+    if (done()) return;
+    if (ucp_worker_arm(worker_.get()) != UCS_OK) continue;
+    pollfd waiting{epoll_.get(), POLLIN, 0};
+    ::poll(&waiting, 1, kRoundMs);
+  }
 }
 
 Result<LocalMemory> UcxTransport::allocate(size_t bytes) {
@@ -245,6 +267,7 @@ Result<PeerId> UcxTransport::connect(const PeerAddress& peer) {
   auto connection = std::make_unique<Connection>();
   connection->transport = this;
   connection->instance = peer.identity.instance;
+  connection->pid = peer.identity.pid;
   connection->shared_memory = shared_memory_possible(address_.identity, peer.identity);
   const bool same_kernel = address_.identity.host == peer.identity.host &&
                            address_.identity.pid_namespace == peer.identity.pid_namespace;
@@ -289,10 +312,11 @@ Result<RemoteMemoryId> UcxTransport::import_memory(PeerId peer, const MemoryDesc
   if (memory.key.empty() || memory.base + memory.bytes < memory.base)
     return fail(Error::kInvalidArgument,
                 "memory descriptor without a key, or past the end of the address space");
-  // Unpacking maps a shared-memory peer's region through /proc/PID/fd. When that is gone UCX 1.13.1 does not
-  // fail but crashes (it releases a key it never made), so a peer known to be dead is not tried.
+  // Unpacking maps a shared-memory peer's region; of a dead peer it crashes (transport_ucx.h).
   if (connection->process != nullptr && has_exited(connection->process->pidfd))
     return fail(Error::kUnavailable, "the peer's process has exited");
+  if (connection->shared_memory && !still_maps(connection->pid, memory.base))
+    return fail(Error::kUnavailable, "the peer has given this memory back");
   ucp_rkey_h key = nullptr;
   const ucs_status_t status = ucp_ep_rkey_unpack(connection->endpoint, memory.key.data(), &key);
   if (status != UCS_OK) return ucx_failure("ucp_ep_rkey_unpack", status);

@@ -82,6 +82,11 @@ class ChildProcess {
     CHECK_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
     CHECK(WIFSTOPPED(status));
   }
+  // Waits until the child has exited, and leaves it a zombie.
+  void wait_dead() const {
+    siginfo_t info{};
+    CHECK_EQ(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT), 0);
+  }
   // Exit code, or -signal.
   int reap() {
     int status = 0;

@@ -106,6 +106,18 @@ TEST_F(ProcessWatch, ForeignPidNamespaceIsUnsupported) {
   EXPECT_EQ(pidfd.code(), Error::kUnsupported);
 }
 
+TEST_F(ProcessWatch, MemoryIsMappedUntilTheProcessGoes) {
+  const auto address = reinterpret_cast<uint64_t>(&identity_);  // the child, a fork, has the same stack
+  const auto pid = static_cast<uint32_t>(child_.pid());
+  EXPECT_TRUE(still_maps(pid, address));
+  EXPECT_FALSE(still_maps(pid, 16)) << "the first page belongs to nobody";
+  child_.signal(SIGKILL);
+  child_.wait_dead();
+  EXPECT_FALSE(still_maps(pid, address)) << "a zombie has no memory";
+  child_.reap();
+  EXPECT_FALSE(still_maps(pid, address));
+}
+
 TEST(SharedMemoryPossible, OnOneKernelWithATransportThatMaps) {
   TransportIdentity a, b;
   a.host = b.host = "boot-id";
