@@ -127,7 +127,8 @@ class Sharded final : public Operation {
   void post_gather(Slot& slot) {
     slot.gathering = true;
     slot.batch.clear();
-    const auto step = static_cast<uint64_t>(slot.chunk) * 2 + 1;
+    // Whatever is called, its first message has step 0: there a mismatch meets.
+    const auto step = static_cast<uint64_t>(slot.chunk) * 2 + (reduce_ ? 1 : 0);
     for (int member = 0; member < group_.size(); ++member) {
       const Shard theirs = piece(slot.chunk, member);
       if (member != group_.me) post_receive(slot.batch, member, step, at(theirs), bytes_of(theirs));
@@ -278,15 +279,27 @@ bool Operation::settled(Batch& batch) {
   return all;
 }
 
+Failure Operation::gone(int rank) const {
+  const Status why = group_.link->peer_failure(rank);
+  return fail(Error::kUnavailable, "rank " + std::to_string(rank) + " is gone" +
+                                       (why.ok() ? "" : " (" + why.message() + ")") + ", in " + describe());
+}
+
+std::optional<Failure> Operation::waits_for_the_dead() const {
+  for (const int rank : missing())
+    if (!group_.link->peer_failure(rank).ok()) return gone(rank);
+  return std::nullopt;
+}
+
 void Operation::check_done(const Transfer& transfer) {
   if (failure_) return;
-  const std::string peer = "rank " + std::to_string(transfer.peer);
   if (transfer.failed) {
-    const Status why = group_.link->peer_failure(transfer.peer);
-    failure_ = fail(Error::kUnavailable,
-                    peer + " is gone" + (why.ok() ? "" : " (" + why.message() + ")") + ", in " + describe());
-  } else if (transfer.receives &&
-             (transfer.received != transfer.signature || transfer.received_bytes != transfer.bytes)) {
+    failure_ = gone(transfer.peer);
+    return;
+  }
+  const std::string peer = "rank " + std::to_string(transfer.peer);
+  if (transfer.receives &&
+      (transfer.received != transfer.signature || transfer.received_bytes != transfer.bytes)) {
     failure_ = fail(Error::kIncompatible,
                     "rank " + std::to_string(group_.link->rank()) + " called " + describe() + " and " + peer +
                         " called " + describe_call(transfer.received) + ": every member must call the same");

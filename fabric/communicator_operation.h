@@ -51,6 +51,8 @@ class Operation {
   const std::optional<Failure>& failure() const { return failure_; }
   // World ranks that have not done their part of what was posted.
   std::vector<int> missing() const;
+  // What was under way with a rank when it went may never be given back by the library.
+  std::optional<Failure> waits_for_the_dead() const;
   size_t settled_transfers() const { return settled_; }
   std::string describe() const;
 
@@ -69,6 +71,7 @@ class Operation {
  private:
   void post(Batch& batch, int member, uint64_t step, std::byte* data, size_t bytes, bool send);
   void check_done(const Transfer& transfer);
+  Failure gone(int rank) const;
 
   std::deque<Batch> batches_;
   std::optional<Failure> failure_;

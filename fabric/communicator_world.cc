@@ -58,7 +58,7 @@ class World final : public RankWorld {
   };
   bool advance();
   void look_for_silence();
-  void end(const Failure& failure, bool tell);
+  void end(const Failure& failure);
 
   SystemClock clock_;
   std::unique_ptr<PointToPoint> link_;
@@ -199,7 +199,7 @@ bool World::progress() {
   bool news = link_->progress();
   // What another rank found out comes before what follows from it, such as its closing the connection.
   if (const auto last_word = watch_.take_control()) {
-    end(*last_word, false);
+    end(*last_word);
     return true;
   }
   news |= advance();
@@ -213,7 +213,7 @@ bool World::advance() {
     Open& open = entry->second;
     const bool over = open.operation->advance();
     if (const auto& failure = open.operation->failure()) {
-      end(*failure, true);
+      end(*failure);
       return true;
     }
     if (open.settled != open.operation->settled_transfers()) {
@@ -234,6 +234,7 @@ void World::look_for_silence() {
   std::vector<int> missing;
   const Open* stuck = nullptr;
   for (auto& [id, open] : operations_) {
+    if (const auto dead = open.operation->waits_for_the_dead()) return end(*dead);
     if (anew) open.moved = now;
     const std::vector<int> ranks = open.operation->missing();
     missing.insert(missing.end(), ranks.begin(), ranks.end());
@@ -248,21 +249,20 @@ void World::look_for_silence() {
     std::set_intersection(ranks.begin(), ranks.end(), silent.begin(), silent.end(),
                           std::back_inserter(guilty));
     if (guilty.empty()) continue;
-    return end(
-        fail(Error::kDeadlineExceeded, rank_list(guilty) + " silent for " + seconds_text(watch_.deadline()) +
-                                           ", in " + open.operation->describe()),
-        true);
+    return end(fail(Error::kDeadlineExceeded, rank_list(guilty) + " silent for " +
+                                                  seconds_text(watch_.deadline()) + ", in " +
+                                                  open.operation->describe()));
   }
   if (stuck != nullptr)
     end(fail(Error::kDeadlineExceeded, rank_list(stuck->operation->missing()) + " alive, but for " +
                                            seconds_text(patience) + " did not join " +
-                                           stuck->operation->describe()),
-        true);
+                                           stuck->operation->describe()));
 }
 
-void World::end(const Failure& failure, bool tell) {
+// Every rank tells every other, also what it was told: whoever sees this one go has its word for the reason.
+void World::end(const Failure& failure) {
   broken_ = failure;
-  if (tell) watch_.tell_all(failure);
+  watch_.tell_all(failure);
   link_->abandon();
 }
 
