@@ -3,9 +3,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "cli/cluster_status.h"
 
@@ -23,6 +26,18 @@ sigset_t watched_signals() {
   ::sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
   return set;
+}
+
+// As a shell finds it: a name without a slash is looked for along PATH. The name itself where nothing fits.
+std::string find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  if (name.find('/') != std::string::npos || path == nullptr) return name;
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return name;
 }
 
 }  // namespace
@@ -79,8 +94,8 @@ Result<int> Supervisor::serve() {
 
 Result<int> Supervisor::run(const std::vector<std::string>& command) {
   ASSIGN_OR_RETURN(ChildProcess child,
-                   ChildProcess::start({.name = command.front(),
-                                        .program = command.front(),
+                   ChildProcess::start({.name = "command after --",
+                                        .program = find_program(command.front()),
                                         .arguments = command,
                                         .log_file = "",
                                         // The addresses in force, for whatever reads a configuration.
