@@ -87,22 +87,44 @@ class TileStandIn {
 // Adds or copies the valid part of a [rows, columns] block of sums, 32 floats a row, to y.
 inline void store_amx_block(const float* block, int64_t rows, int64_t columns, float* y, int64_t y_stride,
                             bool add) {
+  const auto store_row = [add](const float* sums, int64_t count, float* out) {
+    for (int64_t c = 0; c < count; ++c) out[c] = add ? out[c] + sums[c] : sums[c];
+  };
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      const float sum = block[r * 32 + c];
-      y[r * y_stride + c] = add ? y[r * y_stride + c] + sum : sum;
+    if (columns == 32) {
+      store_row(block + r * 32, 32, y + r * y_stride);  // a constant count, or each row is a call of memcpy
+    } else {
+      store_row(block + r * 32, columns, y + r * y_stride);
     }
   }
 }
+
+// Fetches weights ahead of their use: evenly over the steps of a panel, as a burst of fetches
+// holds up the loads behind it. With one block of rows from this panel on, with more from the next.
+class AmxPrefetch {
+ public:
+  AmxPrefetch(const char* panel, int64_t panel_bytes, int64_t row_blocks)
+      : at_(panel + (row_blocks == 1 ? kAhead : panel_bytes)),
+        lines_((kStepBytes / kLineBytes + row_blocks - 1) / row_blocks) {}
+  void step() {
+    for (int64_t line = 0; line < lines_; ++line, at_ += kLineBytes) __builtin_prefetch(at_);
+  }
+
+ private:
+  static constexpr int64_t kAhead = 12 * 1024, kStepBytes = 2 * kTileBytes, kLineBytes = 64;
+  const char* at_;
+  const int64_t lines_;
+};
 
 // One panel: 32 rows at a time, four tiles of sums. Tiles 0-3 are C, 4-5 A, 6-7 B. Every row sees the same
 // tiles in the same order, alone or among others.
 template <typename Tiles>
 void amx_panel(Tiles& tiles, const AmxTask& task, const char* panel, float* y, int64_t columns) {
-  constexpr int64_t kAhead = 12 * 1024;
-  alignas(64) float block[2 * kTileRows * 32];
+  constexpr int64_t kBlockRows = 2 * kTileRows;
+  alignas(64) float block[kBlockRows * 32];
   const int64_t x_bytes = task.padded_k * 2;
-  for (int64_t row = 0; row < task.rows; row += 2 * kTileRows) {
+  AmxPrefetch prefetch(panel, task.padded_k * 64, (task.rows + kBlockRows - 1) / kBlockRows);
+  for (int64_t row = 0; row < task.rows; row += kBlockRows) {
     const bool two = task.rows - row > kTileRows;
     const char* a = reinterpret_cast<const char*>(task.x + row * task.padded_k);
     tiles.template zero<0>();
@@ -111,8 +133,11 @@ void amx_panel(Tiles& tiles, const AmxTask& task, const char* panel, float* y, i
     tiles.template zero<3>();
     for (int64_t k = 0; k < task.padded_k; k += kTileK, a += kTileK * 2) {
       const char* b = panel + k / kTileK * 2 * kTileBytes;
-      if (row == 0) {
-        for (int64_t line = 0; line < 2 * kTileBytes; line += 64) __builtin_prefetch(b + kAhead + line);
+      prefetch.step();
+      const int64_t sums_row = row + k / kTileK;  // the first steps fetch one row of y each, to be written
+      if (sums_row < task.rows && sums_row < row + kBlockRows) {
+        __builtin_prefetch(y + sums_row * task.y_stride, 1);
+        __builtin_prefetch(y + sums_row * task.y_stride + 16, 1);
       }
       tiles.template load<4>(a, x_bytes);
       tiles.template load<6>(b, 64);
@@ -130,7 +155,7 @@ void amx_panel(Tiles& tiles, const AmxTask& task, const char* panel, float* y, i
       tiles.template store<2>(block + kTileRows * 32, 128);
       tiles.template store<3>(block + kTileRows * 32 + 16, 128);
     }
-    const int64_t rows = task.rows - row < 2 * kTileRows ? task.rows - row : 2 * kTileRows;
+    const int64_t rows = task.rows - row < kBlockRows ? task.rows - row : kBlockRows;
     store_amx_block(block, rows, columns, y + row * task.y_stride, task.y_stride, task.add);
   }
 }
