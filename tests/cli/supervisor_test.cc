@@ -80,6 +80,19 @@ TEST_F(SupervisorTest, RunsACommandAndStopsEverything) {
   expect_nothing_runs();
 }
 
+TEST_F(SupervisorTest, FindsItsCommandAlongThePathOrSaysThatThereIsNone) {
+  LocalServer admin({kReady});
+  config_.router.admin = admin.address().text();
+  Supervisor supervisor(config_, with("exec sleep 1000"), progress_);
+  ASSERT_TRUE(supervisor.start().ok());
+  auto code = supervisor.run({"sh", "-c", "exit 7"});
+  ASSERT_TRUE(code.ok()) << code.message();
+  EXPECT_EQ(*code, 7);
+  code = supervisor.run({"penstock-no-such-program"});
+  EXPECT_EQ(code.code(), Error::kNotFound);
+  EXPECT_NE(code.message().find("cannot run penstock-no-such-program"), std::string::npos) << code.message();
+}
+
 TEST_F(SupervisorTest, AProcessThatEndsAtStartIsAFailureWithItsLog) {
   config_.router.admin = "127.0.0.1:1";  // nobody listens
   {
