@@ -286,8 +286,12 @@ Failure Operation::gone(int rank) const {
 }
 
 std::optional<Failure> Operation::waits_for_the_dead() const {
-  for (const int rank : missing())
-    if (!group_.link->peer_failure(rank).ok()) return gone(rank);
+  for (const int rank : missing()) {
+    if (group_.link->peer_failure(rank).ok()) continue;
+    // It may have done its part and ended in between: what is missing now stays missing.
+    for (const int still : missing())
+      if (still == rank) return gone(rank);
+  }
   return std::nullopt;
 }
 

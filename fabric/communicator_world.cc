@@ -260,9 +260,14 @@ void World::look_for_silence() {
 }
 
 // Every rank tells every other, also what it was told: whoever sees this one go has its word for the reason.
+// And where one is gone, its last word, sent before it went, may have come after we last looked.
 void World::end(const Failure& failure) {
   broken_ = failure;
-  watch_.tell_all(failure);
+  if (failure.code == Error::kUnavailable) {
+    static_cast<void>(link_->progress());
+    if (const auto last_word = watch_.take_control()) broken_ = last_word;
+  }
+  watch_.tell_all(*broken_);
   link_->abandon();
 }
 
