@@ -32,10 +32,6 @@ struct Header {
   int32_t reserved;
 };
 
-struct WorkerDeleter {
-  void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
-};
-using Worker = std::unique_ptr<ucp_worker, WorkerDeleter>;
 using MessageName = std::pair<int, uint64_t>;  // source, key
 
 class UcxLink final : public PointToPoint {
@@ -92,7 +88,6 @@ class UcxLink final : public PointToPoint {
   void fetch(const Header& header, void* descriptor, Transfer& transfer);
   void fail_receives_from_the_dead();
   void watch_processes();
-  void drain(const std::function<bool()>& done);
   void finish_all(const std::function<ucs_status_ptr_t(const Peer&)>& start);
   static void fail_transfer(Transfer& transfer) {
     transfer.failed = true;
@@ -106,7 +101,7 @@ class UcxLink final : public PointToPoint {
 
   UcxContextSettings settings_;
   const int rank_, size_;
-  Worker worker_;
+  UcxWorker worker_;
   int worker_fd_ = -1;
   std::vector<Peer> peers_;
   std::map<MessageName, Transfer*> posted_;
@@ -118,23 +113,12 @@ class UcxLink final : public PointToPoint {
 };
 
 Status UcxLink::open() {
-  ucp_worker_params_t params{};
-  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SINGLE;
-  ucp_worker_h worker = nullptr;
-  ucs_status_t status = ucp_worker_create(settings_.context.get(), &params, &worker);
-  if (status != UCS_OK) return ucx_failure("ucp_worker_create", status);
-  worker_.reset(worker);
   ucp_am_handler_param_t handler{};
-  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   handler.id = kMessageId;
-  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   handler.cb = on_message;
   handler.arg = this;
-  status = ucp_worker_set_am_recv_handler(worker, &handler);
-  if (status != UCS_OK) return ucx_failure("ucp_worker_set_am_recv_handler", status);
-  status = ucp_worker_get_efd(worker, &worker_fd_);
+  ASSIGN_OR_RETURN(worker_, make_ucx_worker(settings_.context.get(), handler));
+  const ucs_status_t status = ucp_worker_get_efd(worker_.get(), &worker_fd_);
   if (status != UCS_OK) return ucx_failure("ucp_worker_get_efd", status);
   peers_ = std::vector<Peer>(static_cast<size_t>(size_));
   return {};
@@ -148,13 +132,8 @@ Result<std::string> UcxLink::address() const {
                      (settings_.mm_error_handling ? "y" : "n") + '\n' + own.identity.host + '\n' +
                      std::to_string(own.identity.pid_namespace) + '\n' + std::to_string(own.identity.pid) +
                      '\n' + std::to_string(own.identity.start_ticks) + '\n';
-  ucp_address_t* bytes = nullptr;
-  size_t length = 0;
-  const ucs_status_t status = ucp_worker_get_address(worker_.get(), &bytes, &length);
-  if (status != UCS_OK) return ucx_failure("ucp_worker_get_address", status);
-  text.append(reinterpret_cast<const char*>(bytes), length);
-  ucp_worker_release_address(worker_.get(), bytes);
-  return text;
+  ASSIGN_OR_RETURN(const std::string worker, ucx_worker_address(worker_.get()));
+  return text + worker;
 }
 
 namespace {
@@ -414,19 +393,6 @@ void UcxLink::sleep(std::chrono::milliseconds at_most) {
   ::poll(&waiting, 1, static_cast<int>(at_most.count()));
 }
 
-// Half a second at most: a stopped rank never answers.
-void UcxLink::drain(const std::function<bool()>& done) {
-  constexpr int kRounds = 100, kRoundMs = 5;
-  for (int round = 0; round < kRounds; ++round) {
-    while (ucp_worker_progress(worker_.get()) != 0) {
-    }
-    if (done()) return;
-    if (ucp_worker_arm(worker_.get()) != UCS_OK) continue;
-    pollfd waiting{worker_fd_, POLLIN, 0};
-    ::poll(&waiting, 1, kRoundMs);
-  }
-}
-
 // Starts something at every connection, and waits for all of it.
 void UcxLink::finish_all(const std::function<ucs_status_ptr_t(const Peer&)>& start) {
   std::vector<ucs_status_ptr_t> started;
@@ -435,7 +401,7 @@ void UcxLink::finish_all(const std::function<ucs_status_ptr_t(const Peer&)>& sta
     ucs_status_ptr_t request = start(peer);
     if (UCS_PTR_IS_PTR(request)) started.push_back(request);
   }
-  drain([&started] {
+  progress_ucx_until(worker_.get(), [&started] {
     return std::all_of(started.begin(), started.end(), [](ucs_status_ptr_t request) {
       return ucp_request_check_status(request) != UCS_INPROGRESS;
     });
@@ -457,15 +423,10 @@ void UcxLink::abandon() {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   finish_all([&param](const Peer& peer) { return ucp_ep_close_nbx(peer.endpoint, &param); });
-  drain([this] { return requests_.empty(); });
+  progress_ucx_until(worker_.get(), [this] { return requests_.empty(); });
   // UCX never progresses again, so a transfer that it would not give back stays untouched.
   for (Request& request : requests_) request.transfer = nullptr;
-  param = {};
-  ucs_status_ptr_t flushing = ucp_worker_flush_nbx(worker_.get(), &param);
-  if (!UCS_PTR_IS_PTR(flushing)) return;
-  // 1.13 aborts in destroy over a queued answer (tcp).
-  drain([flushing] { return ucp_request_check_status(flushing) != UCS_INPROGRESS; });
-  ucp_request_free(flushing);
+  flush_ucx_worker(worker_.get());
 }
 
 }  // namespace

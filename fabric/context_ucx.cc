@@ -1,5 +1,7 @@
 #include "fabric/context_ucx.h"
 
+#include <poll.h>
+
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -85,6 +87,54 @@ Result<UcxContextSettings> make_ucx_context(const UcxOptions& options) {
   }
   made.context.reset(context);
   return made;
+}
+
+Result<UcxWorker> make_ucx_worker(ucp_context_h context, ucp_am_handler_param_t handler) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  ucp_worker_h made = nullptr;
+  ucs_status_t status = ucp_worker_create(context, &params, &made);
+  if (status != UCS_OK) return ucx_failure("ucp_worker_create", status);
+  UcxWorker worker(made);
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  status = ucp_worker_set_am_recv_handler(made, &handler);
+  if (status != UCS_OK) return ucx_failure("ucp_worker_set_am_recv_handler", status);
+  return worker;
+}
+
+Result<std::string> ucx_worker_address(ucp_worker_h worker) {
+  ucp_address_t* bytes = nullptr;
+  size_t length = 0;
+  const ucs_status_t status = ucp_worker_get_address(worker, &bytes, &length);
+  if (status != UCS_OK) return ucx_failure("ucp_worker_get_address", status);
+  std::string address(reinterpret_cast<const char*>(bytes), length);
+  ucp_worker_release_address(worker, bytes);
+  return address;
+}
+
+void progress_ucx_until(ucp_worker_h worker, const std::function<bool()>& done) {
+  constexpr int kRounds = 100, kRoundMs = 5;
+  int fd = -1;
+  const bool can_sleep = ucp_worker_get_efd(worker, &fd) == UCS_OK;
+  for (int round = 0; round < kRounds; ++round) {
+    while (ucp_worker_progress(worker) != 0) {
+    }
+    if (done()) return;
+    if (can_sleep && ucp_worker_arm(worker) != UCS_OK) continue;
+    pollfd waiting{fd, POLLIN, 0};
+    ::poll(&waiting, can_sleep ? 1 : 0, kRoundMs);
+  }
+}
+
+void flush_ucx_worker(ucp_worker_h worker) {
+  ucp_request_param_t param{};
+  ucs_status_ptr_t flushing = ucp_worker_flush_nbx(worker, &param);
+  if (!UCS_PTR_IS_PTR(flushing)) return;
+  progress_ucx_until(worker, [flushing] { return ucp_request_check_status(flushing) != UCS_INPROGRESS; });
+  ucp_request_free(flushing);
 }
 
 }  // namespace penstock

@@ -1,6 +1,5 @@
 #include "fabric/transport_ucx.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <ucp/api/ucp.h>
 
@@ -30,11 +29,6 @@ struct MessageHeader {
   uint64_t instance;
   uint64_t type;
 };
-
-struct WorkerDeleter {
-  void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
-};
-using Worker = std::unique_ptr<ucp_worker, WorkerDeleter>;
 
 // One process at the other end, shared by all connections to it: one pidfd however often it reconnects.
 struct RemoteProcess {
@@ -114,7 +108,6 @@ class UcxTransport final : public Transport {
   Result<std::shared_ptr<RemoteProcess>> watch(const TransportIdentity& identity);
   Status posted(ucs_status_ptr_t request, std::unique_ptr<Operation> operation);
   void destroy_endpoint(Connection& connection);
-  void progress_until(const std::function<bool()>& done);
   bool finish_closing();
   bool find_exited();
   bool deliver();
@@ -127,7 +120,7 @@ class UcxTransport final : public Transport {
                                         size_t length, const ucp_am_recv_param_t* param);
 
   UcxContextSettings settings_;
-  Worker worker_;
+  UcxWorker worker_;
   PeerAddress address_;
   UniqueFd epoll_;
   std::vector<ucp_mem_h> memories_;
@@ -143,37 +136,20 @@ class UcxTransport final : public Transport {
 };
 
 Status UcxTransport::open() {
-  ucp_worker_params_t params{};
-  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SINGLE;
-  ucp_worker_h worker = nullptr;
-  ucs_status_t status = ucp_worker_create(settings_.context.get(), &params, &worker);
-  if (status != UCS_OK) return ucx_failure("ucp_worker_create", status);
-  worker_.reset(worker);
-
   ucp_am_handler_param_t handler{};
-  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   handler.id = kActiveMessageId;
-  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   handler.cb = on_active_message;
   handler.arg = this;
-  status = ucp_worker_set_am_recv_handler(worker, &handler);
-  if (status != UCS_OK) return ucx_failure("ucp_worker_set_am_recv_handler", status);
+  ASSIGN_OR_RETURN(worker_, make_ucx_worker(settings_.context.get(), handler));
 
   ASSIGN_OR_RETURN(address_.identity, identify_this_process());
   address_.identity.library = settings_.library;
   address_.identity.transports = settings_.transports;
   address_.identity.mm_error_handling = settings_.mm_error_handling;
-  ucp_address_t* bytes = nullptr;
-  size_t length = 0;
-  status = ucp_worker_get_address(worker, &bytes, &length);
-  if (status != UCS_OK) return ucx_failure("ucp_worker_get_address", status);
-  address_.worker.assign(reinterpret_cast<const char*>(bytes), length);
-  ucp_worker_release_address(worker, bytes);
+  ASSIGN_OR_RETURN(address_.worker, ucx_worker_address(worker_.get()));
 
   int worker_fd = -1;
-  status = ucp_worker_get_efd(worker, &worker_fd);
+  const ucs_status_t status = ucp_worker_get_efd(worker_.get(), &worker_fd);
   if (status != UCS_OK) return ucx_failure("ucp_worker_get_efd", status);
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
@@ -184,35 +160,16 @@ Status UcxTransport::open() {
 }
 
 UcxTransport::~UcxTransport() {
+  if (worker_ == nullptr) return;  // open() failed
   // Completions of what is outstanding do not run any more: whoever gave them may be gone.
   for (auto& [id, connection] : connections_) destroy_endpoint(*connection);
-  progress_until([this] {
+  progress_ucx_until(worker_.get(), [this] {
     finish_closing();
     return std::none_of(connections_.begin(), connections_.end(),
                         [](const auto& entry) { return entry.second->closing != nullptr; });
   });
-  // UCX answers a peer's connection by itself; 1.13 aborts in ucp_worker_destroy when such an answer is still
-  // queued (tcp).
-  ucp_request_param_t param{};
-  ucs_status_ptr_t flushing = ucp_worker_flush_nbx(worker_.get(), &param);
-  if (UCS_PTR_IS_PTR(flushing)) {
-    progress_until([flushing] { return ucp_request_check_status(flushing) != UCS_INPROGRESS; });
-    ucp_request_free(flushing);
-  }
+  flush_ucx_worker(worker_.get());
   for (ucp_mem_h memory : memories_) ucp_mem_unmap(settings_.context.get(), memory);
-}
-
-// Half a second at most: a peer that is stopped may never answer.
-void UcxTransport::progress_until(const std::function<bool()>& done) {
-  constexpr int kRounds = 100, kRoundMs = 5;
-  for (int round = 0; round < kRounds; ++round) {
-    while (ucp_worker_progress(worker_.get()) != 0) {
-    }
-    if (done()) return;
-    if (ucp_worker_arm(worker_.get()) != UCS_OK) continue;
-    pollfd waiting{epoll_.get(), POLLIN, 0};
-    ::poll(&waiting, 1, kRoundMs);
-  }
 }
 
 Result<LocalMemory> UcxTransport::allocate(size_t bytes) {

@@ -1,10 +1,7 @@
 // Ranks as processes over real UCX. The parent never touches UCX, so that nothing of it is inherited.
 #include "fabric/communicator_ucx.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <functional>
 #include <memory>
@@ -13,20 +10,10 @@
 #include "fabric/communicator_world.h"
 #include "tests/fabric/child_process.h"
 #include "tests/fabric/communicator_check.h"
+#include "tests/fabric/free_port.h"
 
 namespace penstock {
 namespace {
-
-uint16_t free_port() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  CHECK_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-  CHECK_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  return ntohs(address.sin_port);
-}
 
 std::vector<int> everybody(int size) {
   std::vector<int> ranks(static_cast<size_t>(size));
