@@ -21,7 +21,8 @@ if(PENSTOCK_FAULT_POINTS)
   add_compile_definitions(PENSTOCK_FAULT_POINTS)
 endif()
 
+# Paths below the source folder are hashed as relative ones, so that another clone or worktree finds the same objects.
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
